@@ -101,7 +101,6 @@ def test(parts: Parts, directory: RunDirectory, outcome: Outcome) -> None:
     """
     data, task, trainer, recorder, _ = parts
     last = best = evaluate(parts, recorder.validation)
-    units_of_last = task.test_units
     if recorder.best_step != recorder.steps:
         load_weights(task.model, directory.best, directory.id, recorder.best_step)
         best = evaluate(parts, recorder.best)
@@ -109,8 +108,7 @@ def test(parts: Parts, directory: RunDirectory, outcome: Outcome) -> None:
     outcome.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
     outcome.content["notes"] = task.notes
     if trainer.is_global_zero:
-        units = {"test_units_best": task.test_units, "test_units_last": units_of_last} if task.test_units else {}
-        save_probes({**task.figure_arrays(data), **units}, directory.path / "probes")
+        save_probes(task.figure_arrays(data), directory.path / "probes")
 
 
 def evaluate(parts: Parts, validation: dict[str, float]) -> dict[str, float]:
@@ -123,7 +121,7 @@ def evaluate(parts: Parts, validation: dict[str, float]) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for split in dict.fromkeys((data.watched, *task.experiment.task_card.tested_splits)):
         validated = split == data.watched and not data.final
-        if not validated or split == "test":  # a test alone keeps the losses of the units of the test split
+        if not validated:
             data.tested = split  # what trainer.test evaluates
             trainer.test(task, data, verbose=False)
         values = validation if validated else task.results_of[split]

@@ -174,13 +174,6 @@ class ExperimentData(pl.LightningDataModule):
         """Return the batches of a split: the watched one, or one of `tested_splits` of the task's card."""
         raise NotImplementedError
 
-    def positions(self, split: str) -> tuple[Iterator[Any], int] | None:
-        """Return the positions in the split that each batch of `evaluated` scores, and the length of the split.
-
-        None if the losses of this data set's units are not kept.
-        """
-        return None
-
     def val_dataloader(self) -> Any:
         return [self.evaluated(split) for split in self.curves]
 
@@ -243,18 +236,8 @@ class ExampleData(ExperimentData):
 
     def evaluated(self, split: str) -> EvaluationBatches:
         """Return the evaluation batches of this device: whole groups, so that no example is evaluated twice."""
-        read = "train" if self.experiment.debug.overfit else split
-        groups = self._groups_here(split)
-        return EvaluationBatches(lambda: (self.batch(read, rows, 0, 1) for rows in groups))
-
-    def positions(self, split: str) -> tuple[Iterator[Rows], int] | None:
-        if self.experiment.debug.overfit:
-            return None
-        return iter(self._groups_here(split)), len(self.streams.splits[split])
-
-    def _groups_here(self, split: str) -> list[Rows]:
-        """Return the examples of each evaluation batch of this device."""
-        share, shares = self.device_share()
         debug = self.experiment.debug
+        read = "train" if debug.overfit else split
+        share, shares = self.device_share()
         groups = self.groups(0)[:1] if debug.overfit else self.evaluation_groups(split)[: debug.windows]
-        return groups[share::shares]
+        return EvaluationBatches(lambda: (self.batch(read, rows, 0, 1) for rows in groups[share::shares]))

@@ -130,9 +130,6 @@ class TranslationData(ExampleData):
         table = self.tables[split]
         return in_groups(np.lexsort((table.lengths(0), table.lengths(1))), self.experiment.dataset.batch)
 
-    def positions(self, split: str) -> None:
-        """Return None: the losses of pieces are not kept."""
-
     def description(self) -> dict[str, Any]:
         return {
             **super().description(),

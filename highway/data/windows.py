@@ -129,36 +129,26 @@ class LanguageData(ExperimentData):
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self._windows("train", *self.device_share()), self.total_steps)
 
-    def evaluated(self, split: str) -> EvaluationBatches:
-        return self._evaluated(split, self._stream(split))
-
     def _stream(self, split: str) -> Tensor:
         """Return the symbols of a split; those of `seen` are the first of training, as many as validation has."""
         splits = self.streams.splits
         return splits["train"][: len(splits[self.watched])] if split == SEEN else splits[split]
 
-    def _evaluated(self, split: str, stream: Tensor) -> EvaluationBatches:
+    def evaluated(self, split: str) -> EvaluationBatches:
         share, shares = self.device_share()
         if self.experiment.dataset.carry_state:  # in order, one window at a time; each device has its lanes
-            windows = self._windows(split, share, shares, stream)
+            windows = self._windows(split, share, shares)
             if not len(windows.lanes):
                 windows.keep_first(0)
             return EvaluationBatches(lambda: windows.together(1))
-        windows = self._windows(split, stream=stream)
+        windows = self._windows(split)
         return EvaluationBatches(lambda: windows.together(self.experiment.trainer.evaluation_batch, share, shares))
 
-    def positions(self, split: str) -> tuple[Iterator[Tensor], int] | None:
-        """Cut the positions of the stream as `evaluated` cuts its symbols."""
-        length = len(self.streams.splits[split])
-        batches = self._evaluated(split, torch.arange(length))
-        return None if self.experiment.debug.overfit else ((batch.targets for batch in batches), length)
-
-    def _windows(self, split: str, share: int = 0, shares: int = 1, stream: Tensor | None = None) -> Windows:
+    def _windows(self, split: str, share: int = 0, shares: int = 1) -> Windows:
         dataset, debug = self.experiment.dataset, self.experiment.debug
         if debug.overfit:
             windows = Windows(self.streams.splits["train"].to(self.device), dataset.train, share, shares)
             return windows.keep_first(1, again=len(windows) if split == "train" else 1)
         cut = dataset.train if split == "train" else self.evaluation_cut
-        stream = self._stream(split) if stream is None else stream
-        windows = Windows(stream.to(self.device), cut, share, shares)
+        windows = Windows(self._stream(split).to(self.device), cut, share, shares)
         return windows.keep_first(debug.windows) if debug.windows and split != "train" else windows

@@ -1,37 +1,16 @@
-"""Rows beside their baselines: the difference over shared seeds; with one shared seed, that of the two models alone."""
+"""Rows beside their baselines: the difference over shared seeds."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-
-import numpy as np
 
 from highway.config.metrics import METRICS
 from highway.errors import counted
 from highway.report.collect import Collected
 from highway.report.evidence import Evidence, p_text
-from highway.report.sample import Sample
-from highway.report.statistics import (
-    Array,
-    Statistic,
-    bleu,
-    bootstrap,
-    compare_rows,
-    failed_in,
-    mean_loss,
-    on_log_scale,
-    parse,
-)
+from highway.report.statistics import compare_rows, failed_in, on_log_scale
 from highway.sweep.table import Row
 
-STATISTICS: dict[str, Statistic] = {"bleu": bleu, "test_loss": mean_loss}  # by metric of the units
-UNITS: dict[str, tuple[str, Callable[[float], float]]] = {  # metric -> that of its units, and a difference in it
-    "bleu": ("bleu", float),
-    "test_loss": ("test_loss", float),
-    "test_bpc": ("test_loss", lambda nats: nats / math.log(2)),
-    "test_ppl": ("test_loss", math.expm1),
-}
 DASH = "—"  # in place of a difference where runs failed
 
 
@@ -47,7 +26,6 @@ class Difference:
     size: float = math.nan
     low: float = math.nan  # ends of the 95 % interval of the paired t-test; NaN with one seed
     high: float = math.nan
-    on_test_set: bool = False  # with one seed: the interval is over draws of the units of the test set
     failed: bool = False  # whether a run of one of the rows failed
     p: float | None = None  # of the ranks of all runs, if some failed and there are enough
 
@@ -58,7 +36,7 @@ class Difference:
             return DASH if self.failed else ""
         unit = " %" if on_log_scale(self.metric) else ""
         interval = "one seed" if math.isnan(self.low) else f"{self._text(self.low)} … {self._text(self.high)}"
-        return f"{self._text(self.size)}{unit} ({interval}){'*' if self.on_test_set else ''}"
+        return f"{self._text(self.size)}{unit} ({interval})"
 
     def _text(self, value: float) -> str:
         if on_log_scale(self.metric):
@@ -109,8 +87,6 @@ def difference(evidence: Evidence, row: Row, base: Row) -> Difference:
     failed = bool(failed_in(ours, theirs)[0])
     if failed and compared.seeds[0] >= evidence.rank_seeds:
         return made(0, failed=True, p=float(compared.p[0]))
-    if units := on_test_set(evidence.collected, row, base):
-        return made(1, *units, on_test_set=True, failed=failed)
     if failed:
         return made(0, failed=True)
     sign = -1.0 if METRICS[metric].better == "lower" else 1.0
@@ -118,49 +94,3 @@ def difference(evidence: Evidence, row: Row, base: Row) -> Difference:
     ends = [mean, mean - half, mean + half]
     size, low, high = map(math.expm1, ends) if log else ends
     return made(seeds, size, low, high)
-
-
-def on_test_set(collected: Collected, row: Row, base: Row) -> tuple[float, float, float] | None:
-    """Return the difference of two runs with the ends of its 95 % interval over draws of units of the test set.
-
-    None unless the rows share exactly one seed, both runs keep these units, and they are of the metric of the claims.
-    """
-    if collected.table.headline not in UNITS:
-        return None
-    of_units, in_metric = UNITS[collected.table.headline]
-    ours, theirs = ({sample.seed: sample for sample in collected.learned(name)} for name in (row.id, base.id))
-    shared = [*(ours.keys() & theirs.keys())]
-    units = units_of(ours[shared[0]], theirs[shared[0]], collected.table.select) if len(shared) == 1 else None
-    if units is None or units[0] != of_units:
-        return None
-    metric, first, second = units
-    statistic, columns = STATISTICS[metric], first.shape[1]
-
-    def gap(counts: Array) -> Array:
-        return statistic(counts[..., :columns]) - statistic(counts[..., columns:])
-
-    both = np.concatenate([first, second], axis=1)
-    size, low, high = map(in_metric, (float(gap(both.sum(0))), *bootstrap(both, gap)))
-    return size, low, high
-
-
-def units_of(ours: Sample, theirs: Sample, select: str) -> tuple[str, Array, Array] | None:
-    """Return the metric and the counts of the units of two runs; None unless both keep those of the same test set."""
-    if bleu_counts(ours) and _lengths(ours) == _lengths(theirs):
-        return "bleu", parse(bleu_counts(ours)), parse(bleu_counts(theirs))
-    losses = [sample.probe(f"test_units_{select}") for sample in (ours, theirs)]
-    same = ours.result["data"]["sha256"].get("test") == theirs.result["data"]["sha256"].get("test")
-    if not (same and all(losses)) or len(losses[0]["nats"]) != len(losses[1]["nats"]):
-        return None
-    first, second = (np.stack([loss["nats"], loss["scored"]], axis=1).astype(float) for loss in losses)
-    return "test_loss", first, second
-
-
-def bleu_counts(sample: Sample) -> list[str]:
-    """Return the counts of each sentence of the test set; empty for a record without translations."""
-    return sample.result.get("notes", {}).get("bleu_counts", [])
-
-
-def _lengths(sample: Sample) -> list[str]:
-    """Return the lengths of the references, which show the order of the sentences: releases of TED differ in it."""
-    return [line.split()[1] for line in bleu_counts(sample)]

@@ -7,9 +7,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from highway.config.metrics import METRICS
-from highway.report.baselines import bleu_counts
 from highway.report.collect import Collected
-from highway.report.statistics import bleu, bootstrap, parse
 from highway.report.style import COLOURS, DASHES, NOTE, PLAIN, SPLITS, looks
 from highway.sweep.table import Figure, Row
 
@@ -17,7 +15,6 @@ SOURCES = ("ours", "paper")
 MARKERS = dict(zip(DASHES, ("o", "s", "^", "D"), strict=True))  # of points, as dashes are of lines
 HATCHES = ("", "///", "...", "xxx")  # of bars, by group
 DEVIATION = f"{NOTE}error bars: deviation over seeds"
-SENTENCES = f"{NOTE}error bars: 95 % over test sentences"
 
 
 def draw_times(figure: Figure, collected: Collected) -> Any:
@@ -148,15 +145,7 @@ def _value(row: Row, metric: str, collected: Collected, source: str) -> float | 
 
 
 def _add_error(axis: Any, x: float, row_id: str, metric: str, collected: Collected, colour: str = PLAIN) -> None:
-    """Draw the deviation over the seeds of a row; for BLEU of one seed, the 95 % interval over test sentences."""
-    ours, runs = collected.summary(row_id, metric), collected.learned(row_id) or collected.finished(row_id)
+    """Draw the deviation over the seeds of a row."""
+    ours = collected.summary(row_id, metric)
     if ours and ours.deviation is not None:
-        below = above = ours.deviation
-        note = DEVIATION
-    elif ours and metric == "bleu" and bleu_counts(runs[0]):
-        low, high = bootstrap(parse(bleu_counts(runs[0])), bleu, draws=1000)
-        below, above = max(ours.mean - low, 0.0), max(high - ours.mean, 0.0)
-        note = SENTENCES
-    else:
-        return
-    axis.errorbar(x, ours.mean, yerr=[[below], [above]], fmt="none", ecolor=colour, capsize=2, label=note)
+        axis.errorbar(x, ours.mean, yerr=ours.deviation, fmt="none", ecolor=colour, capsize=2, label=DEVIATION)

@@ -159,8 +159,6 @@ class Report:
         named = " or the baseline named" if self._bases else ""
         of = f"{labels[0]}{named}" if len(labels) == 1 or named else "the baseline above"
         sentences += [f"Difference from {of} at shared seeds, 95 % interval."] if shown else []
-        one_seed = any(each.on_test_set for each in shown)
-        sentences += ["*: one seed in common, interval over the test set."] if one_seed else []
         failed = any(str(each) == DASH for each in self.differences.values())
         sentences += [f"{DASH}: a run of the row or its baseline failed."] if failed else []
         sentences += [NOT_LEARNED] if any(map(self.collected.has_unlearned, self.rows)) else []

@@ -7,7 +7,7 @@ scale on which higher is better. NaN: there is no such run. -inf: the run failed
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
@@ -20,12 +20,9 @@ from highway.config.metrics import METRICS
 from highway.sweep.table import Claim
 
 Array = NDArray[np.float64]
-Statistic = Callable[[Array], Array]  # of summed counts (..., columns)
 LEVEL = 0.05
 ENOUGH_SEEDS = 3  # for a verdict on a claim, and for a prediction interval
 WIDEST = 0.05  # half of a prediction interval, as a share of the paper's number
-DRAWS = 10_000
-CHUNK = 500  # draws at a time, to bound the memory
 
 
 def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
@@ -208,35 +205,3 @@ def paper_word(paper: float, rounding: float, low: float, high: float) -> str:
     if not low - rounding <= paper <= high + rounding:
         return "outside"
     return "too wide" if (high - low) / 2 > WIDEST * abs(paper) else "within"
-
-
-def parse(lines: Sequence[str]) -> Array:
-    """Return counts (sentences, 10): lengths of output and reference, n-grams that match, n-grams of the output."""
-    return np.array([[float(count) for count in line.split()] for line in lines])
-
-
-def bleu(counts: Array) -> Array:
-    """Return corpus BLEU of summed counts (..., 10), smoothed as sacreBLEU does by default."""
-    output, reference, matches, totals = counts[..., 0], counts[..., 1], counts[..., 2:6], counts[..., 6:10]
-    missing = np.cumsum(matches == 0, axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precisions = np.where(matches > 0, matches / totals, 1 / (2.0**missing * totals))
-        brevity = np.where(output < reference, np.exp(1 - reference / output), 1.0)
-        score = 100 * brevity * np.exp(np.log(precisions).mean(-1))
-    return np.where((totals > 0).all(-1) & (matches.sum(-1) > 0), score, 0.0)
-
-
-def mean_loss(counts: Array) -> Array:
-    """Return the mean loss of summed counts (..., 2): nats and scored positions."""
-    return counts[..., 0] / counts[..., 1]
-
-
-def bootstrap(counts: Array, statistic: Statistic, draws: int = DRAWS) -> tuple[float, float]:
-    """Return the 95 % interval of a statistic of counts (units, columns), over draws of as many units."""
-    rng, size = np.random.default_rng(0), len(counts)
-    found = []
-    for _ in range(0, draws, CHUNK):
-        chosen = rng.integers(size, size=(CHUNK, size)) + size * np.arange(CHUNK)[:, None]
-        found.append(statistic(np.bincount(chosen.ravel(), minlength=CHUNK * size).reshape(CHUNK, size) @ counts))
-    low, high = np.quantile(np.concatenate(found), (LEVEL / 2, 1 - LEVEL / 2))
-    return float(low), float(high)

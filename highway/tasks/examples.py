@@ -33,10 +33,8 @@ class Classification(Task):
 
     def score(self, batch: ImageBatch) -> None:
         logits = self._logits(batch)
-        losses = F.cross_entropy(logits, batch.labels, reduction="none" if self.unit_losses else "sum")
-        if self.unit_losses:
-            self.unit_losses.add(losses)
-        self.add(nats=losses.sum(), right=(logits.argmax(-1) == batch.labels).sum(), scored=len(batch.labels))
+        nats = F.cross_entropy(logits, batch.labels, reduction="sum")
+        self.add(nats=nats, right=(logits.argmax(-1) == batch.labels).sum(), scored=len(batch.labels))
         self.measure(logits, batch.labels)
 
     def results(self, counts: dict[str, float]) -> dict[str, Any]:
@@ -62,19 +60,16 @@ class Music(Task):
         return batch.steps
 
     def learn(self, batch: TuneBatch) -> Learnt:
-        nats = self._nats(batch, "sum")
+        nats = self._nats(batch)
         return Learnt(nats * self.devices, nats, batch.counts.double().sum())
 
-    def _nats(self, batch: TuneBatch, reduction: str) -> Tensor:
-        """Return the nats of all keys, or of each key at each step (B, T, 88); padding has 0."""
+    def _nats(self, batch: TuneBatch) -> Tensor:
+        """Return the nats of all keys at all steps; padding has 0."""
         features, _ = self.model(batch.inputs.to(self.dtype))
         logits, targets = self.model.logits(features).double(), batch.targets.double()
         return F.binary_cross_entropy_with_logits(
-            logits, targets, weight=batch.counts.double()[..., None], reduction=reduction
+            logits, targets, weight=batch.counts.double()[..., None], reduction="sum"
         )
 
     def score(self, batch: TuneBatch) -> None:
-        nats = self._nats(batch, "none" if self.unit_losses else "sum")
-        if self.unit_losses:
-            self.unit_losses.add(nats.sum((1, 2)), batch.counts.sum(1))
-        self.add(nats=nats.sum(), scored=batch.counts.double().sum())
+        self.add(nats=self._nats(batch), scored=batch.counts.double().sum())

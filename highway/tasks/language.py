@@ -70,10 +70,7 @@ class LanguageModelling(Task):
         logits, targets, state = self._predictions(batch, self.evaluation_state)
         if self.experiment.dataset.carry_state:
             self.evaluation_state = state
-        losses = F.cross_entropy(logits, targets, reduction="none" if self.unit_losses else "sum")
-        if self.unit_losses:
-            self.unit_losses.add(losses)
-        self.add(nats=losses.double().sum(), scored=targets.numel())
+        self.add(nats=F.cross_entropy(logits, targets, reduction="sum"), scored=targets.numel())
         self.measure(logits, targets)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

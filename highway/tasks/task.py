@@ -26,7 +26,6 @@ After every `validate_every` updates, a validation follows.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -40,8 +39,6 @@ from highway.config.metrics import measures_of
 from highway.data.batches import ExperimentData, lanes_of
 from highway.describe import flat, named_parameters, probes_of
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
-
-UNITS = 1000  # the largest number of units of the test split
 
 
 class Learnt(NamedTuple):
@@ -65,34 +62,6 @@ class Measure(Protocol):
 
     def value(self, counts: dict[str, float]) -> float:
         """Compute the metric from the sums over a split."""
-
-
-class UnitLosses:
-    """Sums of the loss and of the scored positions over each unit of the test split, to compare models unit by unit.
-
-    A unit is a stretch of the test text, or some neighbouring examples: the split is cut into at most UNITS of equal
-    length by position. The units are thus the same in every row of a table, however each row reads the text.
-    """
-
-    def __init__(self, positions: Iterator[Any], length: int, device: torch.device) -> None:
-        """Create the sums.
-
-        positions: for each batch of the evaluation, the positions of its scored symbols or examples in the split.
-        length: number of symbols or examples in the split.
-        """
-        self.positions, self.length, self.count = positions, length, min(length, UNITS)
-        self.sums = torch.zeros(2, self.count, dtype=torch.float64, device=device)  # nats, scored positions
-
-    def add(self, losses: Tensor, scored: Tensor | None = None) -> None:
-        """Add a batch: the loss (N) of each position or example, and the scored positions in each (default: 1)."""
-        numbers = torch.as_tensor(next(self.positions)).flatten().long() * self.count // self.length
-        counts = torch.ones_like(losses) if scored is None else scored
-        self.sums.index_add_(1, numbers.to(losses.device), torch.stack([losses, counts]).double())
-
-    def arrays(self, reduce: Callable[..., Any]) -> dict[str, Tensor]:
-        """Return both sums by unit, over all devices."""
-        nats, scored = reduce(self.sums, reduce_op="sum")
-        return {"nats": nats, "scored": scored}
 
 
 def rows_of(batch: Any, rows: slice) -> Any:
@@ -123,8 +92,6 @@ class Task(pl.LightningModule):
         self.schedule = schedule_of(experiment.optimizer, total_steps, experiment.schedule)
         self.notes: dict[str, Any] = {}  # entries of result.json that are not numbers
         self.results_of: dict[str, dict[str, float]] = {}  # split -> metrics of its last evaluation
-        self.unit_losses: UnitLosses | None = None  # while the test split of a trained model is evaluated
-        self.test_units: dict[str, Tensor] = {}  # the unit losses of the last such evaluation
         self.states: list[Any] = [None] * experiment.trainer.accumulate  # carried state, for the lanes of each part
         self.part = 0  # the part of the batch that is being learnt, with trainer.accumulate above 1
         measures = measures_of(experiment.dataset_card.task).items()
@@ -148,10 +115,7 @@ class Task(pl.LightningModule):
         raise NotImplementedError
 
     def score(self, batch: Any) -> None:
-        """Evaluate a batch: add its counts with `add`, and hand the predictions to `measure`.
-
-        If there are `unit_losses`, add to them the loss of each scored position or example.
-        """
+        """Evaluate a batch: add its counts with `add`, and hand the predictions to `measure`."""
         raise NotImplementedError
 
     def results(self, counts: dict[str, float]) -> dict[str, float]:
@@ -286,17 +250,12 @@ class Task(pl.LightningModule):
 
     def on_test_epoch_start(self) -> None:
         self.start_evaluation()
-        positions = self.data.positions("test") if self.data.tested == "test" else None
-        self.unit_losses = UnitLosses(*positions, self.device) if positions else None
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         self.score(batch)
 
     def on_test_epoch_end(self) -> None:
         self._finish_evaluation(self.data.tested)
-        if self.unit_losses:
-            self.test_units = self.unit_losses.arrays(self.trainer.strategy.reduce)
-            self.unit_losses = None
 
     # Checkpoints: state beyond weights, optimiser and position
 

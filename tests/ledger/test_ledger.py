@@ -27,7 +27,7 @@ def test_a_failed_run_trains_again_only_when_asked(
     overrides = (*TINY, *FEW, "gate=none,sdu_tanh")
 
     def no_gates(actual: dict[str, Any], _: Path) -> None:
-        if any(not name.startswith("test_units") for name in actual):
+        if actual:
             raise ValueError("that was to be expected")
 
     with monkeypatch.context() as patch:
