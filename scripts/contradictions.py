@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS
 from highway.ledger.identity import identity
-from highway.report.statistics import kendall_tau
 from highway.sweep.table import Claim, Column, Stated, Table
 
 BUDGET = "paper"  # the budget whose rows are audited
@@ -106,8 +105,7 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
 def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
     """Judge a claim of the paper by the paper's own numbers."""
     numbers = {row.id: row.paper for row in table.rows}
-    metrics = [claim.metric, *filter(None, [claim.to])]
-    if not all(metric in numbers[row] for metric in metrics for row in (*claim.rows, *claim.than)):
+    if not all(claim.metric in numbers[row] for row in (*claim.rows, *claim.than)):
         return
     worst: float | None
     if claim.kind == "better":
@@ -119,11 +117,6 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         gains_in_turn = [_advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs]
         worst = min(later - earlier for earlier, later in itertools.pairwise(gains_in_turn))
         detail = f"{claim.metric}: {', '.join(f'{gain:+.3g}' for gain in gains_in_turn)}"
-    elif claim.kind in ("unrelated", "opposed"):
-        orders = [[numbers[row][metric] for row in claim.rows] for metric in metrics]
-        tau, chance = kendall_tau(*orders) or 0.0, tau_by_chance(len(claim.rows))
-        worst = (-abs(tau) if claim.kind == "unrelated" else -tau) if abs(tau) > chance else None
-        detail = f"Kendall's tau {tau:+.2f} over {len(claim.rows)} rows; by chance within ±{chance:.2f}"
     elif claim.kind == "sooner":  # it is not known whether a printed number is of the best validation or of the last
         gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs}
         (row, than), least = min(gains.items(), key=lambda item: item[1])
@@ -135,11 +128,6 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
     else:
         return  # the share of `at_most` is our own wording
     yield Finding(table, claim.text, detail, None if worst is None else worst > 0)
-
-
-def tau_by_chance(count: int) -> float:
-    """Return the bound on |tau| that 95 % of unrelated orders of `count` rows keep (normal approximation)."""
-    return 1.96 * math.sqrt(2 * (2 * count + 5) / (9 * count * (count - 1)))
 
 
 def _advantage(claim: Claim, value: float, than: float) -> float:

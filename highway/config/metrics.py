@@ -49,9 +49,6 @@ class Metric:
         """The lowest and the highest possible value."""
         return RANGES.get(self.kind, (0.0, math.inf))
 
-    def as_good(self, value: float, other: float) -> bool:
-        return value <= other if self.better == "lower" else value >= other
-
 
 KINDS = {  # for every split: title, unit, better, digits
     "loss": ("loss (nats)", "nats", "lower", 4),

@@ -1,96 +1,100 @@
-"""Rows beside their baselines: the difference over shared seeds."""
+"""Differences between rows, and each row beside its baseline."""
 
 import math
 from dataclasses import dataclass
-from functools import partial
+
+import numpy as np
 
 from highway.config.metrics import METRICS
 from highway.errors import counted
 from highway.report.collect import Collected
-from highway.report.evidence import Evidence, p_text
-from highway.report.statistics import compare_rows, failed_in, on_log_scale
+from highway.report.numbers import Numbers
+from highway.report.statistics import Comparison, compare, on_log_scale
 from highway.sweep.table import Row
 
 DASH = "—"  # in place of a difference where runs failed
 
 
 @dataclass(frozen=True)
+class Size:
+    """The size of a difference with its 95 % interval: in the unit of the metric, or as a share."""
+
+    value: float
+    low: float  # ends of the interval; NaN if a row has one run
+    high: float
+    digits: int
+    is_share: bool
+
+    @classmethod
+    def of(cls, compared: Comparison, sign: int, digits: int, logs: bool, shift: float = 0.0) -> "Size":
+        """Return the size without `shift` and in the direction of `sign`. logs: whether logarithms were compared."""
+        value, half = sign * (float(compared.size[0]) - shift), float(compared.half[0])
+        ends = [value, value - half, value + half]
+        value, low, high = map(math.expm1, ends) if logs else ends
+        return cls(value, low, high, digits, logs)
+
+    def __str__(self) -> str:
+        interval = "one run" if math.isnan(self.low) else f"{self._text(self.low)} … {self._text(self.high)}"
+        return f"{self._text(self.value)}{self._unit} ({interval})"
+
+    @property
+    def magnitude(self) -> str:
+        """The size without its sign."""
+        return self._text(abs(self.value)).removeprefix("+") + self._unit
+
+    @property
+    def _unit(self) -> str:
+        return " %" if self.is_share else ""
+
+    def _text(self, value: float) -> str:
+        return f"{100 * value:+.1f}" if self.is_share else f"{value:+.{self.digits}f}"
+
+
+@dataclass(frozen=True)
 class Difference:
-    """The difference of a row from its baseline in the metric of the claims; a share where ratios are compared."""
+    """The difference of a row from its baseline in the metric of the claims."""
 
     row: Row
     base: Row
     metric: str
-    digits: int
-    seeds: int  # that both have; 0 if a run of one of them failed
-    size: float = math.nan
-    low: float = math.nan  # ends of the 95 % interval of the paired t-test; NaN with one seed
-    high: float = math.nan
-    failed: bool = False  # whether a run of one of the rows failed
-    p: float | None = None  # of the ranks of all runs, if some failed and there are enough
+    runs: int  # of the row that has fewer
+    size: Size | None  # None if a run of one of them failed
 
     def __str__(self) -> str:
-        if self.p is not None:
-            return f"by ranks, p {p_text(self.p)}"
-        if not self.has_size:
-            return DASH if self.failed else ""
-        unit = " %" if on_log_scale(self.metric) else ""
-        interval = "one seed" if math.isnan(self.low) else f"{self._text(self.low)} … {self._text(self.high)}"
-        return f"{self._text(self.size)}{unit} ({interval})"
-
-    def _text(self, value: float) -> str:
-        if on_log_scale(self.metric):
-            return f"{100 * value:+.1f}"
-        return f"{value:+.{self.digits}f}"
-
-    @property
-    def has_size(self) -> bool:
-        return not math.isnan(self.size)
+        return str(self.size or DASH)
 
     @property
     def magnitude(self) -> str:
         """The difference without its sign; empty if there is none."""
-        unit = " %" if on_log_scale(self.metric) else ""
-        return self._text(abs(self.size)).removeprefix("+") + unit if self.has_size else ""
+        return self.size.magnitude if self.size else ""
 
     @property
     def in_words(self) -> str:
-        """A clause for a conclusion: `A is worse than B by 11.0 % (3 seeds)`."""
-        better = (self.size < 0) == (METRICS[self.metric].better == "lower")
+        """A clause for a conclusion: `A is worse than B by 11.0 % (3 runs)`; empty without a size."""
+        if self.size is None:
+            return ""
+        better = (self.size.value < 0) == (METRICS[self.metric].better == "lower")
         word = "better" if better else "worse"
-        return f"{self.row.label} is {word} than {self.base.label} by {self.magnitude} ({counted(self.seeds, 'seed')})"
+        return f"{self.row.label} is {word} than {self.base.label} by {self.magnitude} ({counted(self.runs, 'run')})"
 
 
 def differences(collected: Collected) -> dict[str, Difference]:
-    """Compare each row with its baseline, by the seeds that both have or by the ranks of all runs; return them by row.
+    """Compare each row with its baseline, and return the differences by row.
 
     A baseline has no entry, nor has a row that cannot be compared with it, nor have smoke runs of a paper's table.
     """
-    if collected.only_works:
-        return {}
-    evidence, found = Evidence(collected), {}
-    for row in collected.table.rows:
-        base = collected.table.base(row.id)
-        ours, theirs = collected.samples[row.id], collected.samples[base] if base else ()
-        if base and ours and theirs and ours != theirs and collected.comparable(row.id, base):
-            found[row.id] = difference(evidence, row, collected.table.row(base))
+    table, numbers = collected.table, Numbers(collected)
+    metric, log = table.headline, on_log_scale(table.headline)
+    sign = -1 if METRICS[metric].better == "lower" else 1
+    found = {}
+    for row in () if collected.only_works else table.rows:
+        base = table.base(row.id)
+        if not base or numbers.twin(row.id) == numbers.twin(base) or not collected.comparable(row.id, base):
+            continue
+        ours, theirs = (numbers.values(name, metric, log) for name in (row.id, base))
+        if ours.size and theirs.size:
+            compared = compare([(1.0, ours), (-1.0, theirs)], numbers.floor(metric, log))
+            failed = bool(np.isnan(compared.size[0]))
+            size = None if failed else Size.of(compared, sign, table.digits(metric), log)
+            found[row.id] = Difference(row, table.row(base), metric, min(ours.size, theirs.size), size)
     return found
-
-
-def difference(evidence: Evidence, row: Row, base: Row) -> Difference:
-    """Compare a row with its baseline."""
-    metric, numbers = evidence.table.headline, evidence.numbers
-    made = partial(Difference, row, base, metric, evidence.table.digits(metric))
-    log = on_log_scale(metric)
-    ours, theirs = (numbers.values(name, metric, log) for name in (row.id, base.id))
-    compared = compare_rows(ours, theirs, numbers.floor(metric, log), evidence.rank_seeds)
-    failed = bool(failed_in(ours, theirs)[0])
-    if failed and compared.seeds[0] >= evidence.rank_seeds:
-        return made(0, failed=True, p=float(compared.p[0]))
-    if failed:
-        return made(0, failed=True)
-    sign = -1.0 if METRICS[metric].better == "lower" else 1.0
-    mean, half, seeds = sign * float(compared.mean[0]), float(compared.half[0]), int(compared.seeds[0])
-    ends = [mean, mean - half, mean + half]
-    size, low, high = map(math.expm1, ends) if log else ends
-    return made(seeds, size, low, high)

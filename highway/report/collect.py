@@ -17,15 +17,24 @@ from highway.report.sample import Sample, caveat_of, samples
 from highway.report.times import timed_samples
 from highway.sweep.table import Row, Table
 
+WIDE = 0.05  # the deviation, as a share of the mean, above which the spread is shown
+
 
 @dataclass(frozen=True)
 class Summary:
     mean: float
     deviation: float | None  # over seeds (n - 1); None for one seed
     count: int
+    spread: tuple[float, float, float] | None = None  # lowest, median, highest, where a mean would mislead
 
     def text(self, digits: int) -> str:
-        """Return mean and deviation; a deviation that these digits would round to 0 has one digit of its own."""
+        """Return mean and deviation, or the median (lowest to highest).
+
+        A deviation that these digits would round to 0 has one digit of its own.
+        """
+        if self.spread:
+            lowest, median, highest = (f"{value:.{digits}f}" for value in self.spread)
+            return f"{median} ({lowest} to {highest})"
         mean = f"{self.mean:.{digits}f}"
         if self.deviation is None:
             return mean
@@ -33,12 +42,17 @@ class Summary:
         return f"{mean} ± {rounded if self.deviation == 0 or rounded.strip('0.') else f'{self.deviation:.1g}'}"
 
 
-def summarise(values: Sequence[float]) -> Summary | None:
-    """Return mean and standard deviation, or None without values."""
+def summarise(values: Sequence[float], failed: bool = False) -> Summary | None:
+    """Return mean and standard deviation, or None without values.
+
+    If the deviation is above 5 % of the mean, or another run of the row has `failed`, the spread is shown instead.
+    """
     if not values:
         return None
-    deviation = statistics.stdev(values) if len(values) > 1 else None
-    return Summary(statistics.fmean(values), deviation, len(values))
+    mean, deviation = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+    misleads = deviation is not None and (failed or deviation > WIDE * abs(mean))
+    spread = (min(values), statistics.median(values), max(values)) if misleads else None
+    return Summary(mean, deviation, len(values), spread)
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,8 @@ class Collected:
 
     def summary(self, row_id: str, metric: str) -> Summary | None:
         """Return the mean and the spread of the values by seed; None without any."""
-        found = summarise(list(self.by_seed(row_id, metric).values()))
+        failed = METRICS[metric].measures_quality and len(self.learned(row_id)) < len(self.samples[row_id])
+        found = summarise(list(self.by_seed(row_id, metric).values()), failed)
         return replace(found, deviation=None) if found and metric in OF_A_MODEL else found
 
     def comparable(self, *row_ids: str) -> bool:

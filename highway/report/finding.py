@@ -76,7 +76,7 @@ def generated(collected: Collected, differences: Mapping[str, Difference], verdi
 def _clause(verdict: Verdict, differences: Mapping[str, Difference]) -> str:
     """Return a verdict in words: the difference of a row, or a claim with its evidence."""
     (row, *_), text = verdict.claim.rows, verdict.claim.text
-    if text == row and row in differences and differences[row].has_size:
+    if text == row and row in differences and differences[row].size:
         return differences[row].in_words
     return f"{text}: {verdict.word} ({verdict.detail})"
 

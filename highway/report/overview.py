@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from highway.config.home import CONF
 from highway.errors import counted, listing
 from highway.report.evidence import AGREE, DISAGREE
-from highway.report.paper_verdicts import PAPER_WORDS
+from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS
 from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.report import Report
-from highway.report.statistics import ENOUGH_SEEDS
 from highway.sweep.table import Table
 
 TESTED = (*AGREE, *DISAGREE, "undecided")
@@ -37,9 +36,11 @@ class Overview:
         """The sentences that begin the overview, in README as on the terminal and on the site."""
         within, outside, too_wide = (self.paper_verdicts[word] for word in PAPER_WORDS)
         few = self.tried - self.paper_verdicts.total()
-        fewer = f", {few} without {ENOUGH_SEEDS} runs that learned" if few else ""
+        fewer = f", {few} without {ENOUGH} runs that learned" if few else ""
         text = f"{self.tried} of the papers' {self.total} numbers have been tried at the paper's own size: "
-        text += f"{within} lie where one more run of ours would fall (95 % interval), {outside} outside, "
+        text += (
+            f"{within} within (where one more run of ours would fall, or up to 1 % from our mean), {outside} outside, "
+        )
         text += f"{too_wide} in an interval too wide to tell{fewer}."
         of_claims = []
         for budget, count in self.claims.items():

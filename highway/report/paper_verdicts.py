@@ -1,16 +1,19 @@
 """The paper's numbers against ours: within, outside or too wide. docs/STATISTICS.md defines the words."""
 
 import math
+import statistics
 from dataclasses import dataclass
 
 from highway.config.metrics import METRICS
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers
-from highway.report.statistics import ENOUGH_SEEDS, on_log_scale, paper_word, prediction_interval
+from highway.report.statistics import CLOSE, LOOKS, on_log_scale, paper_word, prediction_interval
 from highway.sweep.table import Column, Table
 
 PAPER_WORDS = ("within", "outside", "too wide")
-SAME_MEASUREMENT = ("bpc", "ppl", "nll", "loss")  # of a split, the first that a table has stands for all
+ENOUGH = LOOKS[0]  # runs for a prediction interval
+SPLITS = ("test", None, "valid", "train")  # a number counts on the first that the paper prints; BLEU has no split
+LIKELIHOOD = ("bpc", "ppl", "nll", "loss")  # one measurement, whose first kind counts
 
 
 @dataclass(frozen=True)
@@ -30,43 +33,50 @@ class PaperVerdict:
         return f"{self.word}: {self.interval}"
 
 
-def compared_columns(table: Table) -> list[Column]:
-    """Return the columns whose numbers are compared with the paper's: one for each measurement of quality."""
-
-    def rank(column: Column) -> int:
-        kind = METRICS[column.metric].kind
-        return SAME_MEASUREMENT.index(kind) if kind in SAME_MEASUREMENT else -1
-
-    chosen = []
-    for column in table.columns:
-        card = METRICS[column.metric]
-        same = [other for other in table.columns if METRICS[other.metric].split == card.split and rank(other) >= 0]
-        if card.measures_quality and (rank(column) < 0 or column == min(same, key=rank)):
-            chosen.append(column)
-    return chosen
+def measurement(metric: str) -> str:
+    """Return what a metric measures, on whatever split."""
+    kind = METRICS[metric].kind
+    return "likelihood" if kind in LIKELIHOOD else kind
 
 
 def counted(table: Table) -> list[tuple[str, Column]]:
-    """Return the row and column of each number that our runs can judge.
+    """Return the row and column of each number that our runs can judge. Each measurement of a row counts once.
 
     Left out: numbers copied from other papers, rows that were something else in the paper, times and sparsities.
     """
-    rows = [row for row in table.rows if not row.copied and not row.disputed]
-    return [(row.id, column) for column in compared_columns(table) for row in rows if column.metric in row.paper]
+
+    def rank(column: Column) -> tuple[int, int]:
+        card = METRICS[column.metric]
+        return SPLITS.index(card.split), LIKELIHOOD.index(card.kind) if card.kind in LIKELIHOOD else 0
+
+    found: dict[tuple[str, str], Column] = {}
+    for row in (row for row in table.rows if not row.copied and not row.disputed):
+        for column in sorted(table.columns, key=rank):
+            if column.metric in row.paper and METRICS[column.metric].measures_quality:
+                found.setdefault((row.id, measurement(column.metric)), column)
+    return [(row, column) for (row, _), column in found.items()]
 
 
 def paper_verdicts(collected: Collected) -> dict[tuple[str, str], PaperVerdict]:
-    """Judge each counted number of which the row has three sound seeds, at paper budget with the paper's data."""
+    """Judge each counted number of which the row has three sound runs, at paper budget with the paper's data."""
     if collected.budget != "paper" or not collected.full_data:
         return {}
-    numbers, found = Numbers(collected), {}
-    for row, column in counted(collected.table):
-        values = collected.values(row, column.metric)
-        if len(values) >= ENOUGH_SEEDS:
-            log = on_log_scale(column.metric)
-            scaled = [math.log(value) for value in values] if log else values
-            ends = prediction_interval(scaled, numbers.floor(column.metric, log))
-            low, high = map(math.exp, ends) if log else ends
-            word = paper_word(collected.table.row(row).paper[column.metric], 0.5 * 10.0**-column.digits, low, high)
-            found[row, column.metric] = PaperVerdict(column, word, low, high)
-    return found
+    numbers = Numbers(collected)
+    return {
+        (row, column.metric): _judged(values, collected.table.row(row).paper[column.metric], column, numbers)
+        for row, column in counted(collected.table)
+        if len(values := collected.values(row, column.metric)) >= ENOUGH
+    }
+
+
+def _judged(values: list[float], paper: float, column: Column, numbers: Numbers) -> PaperVerdict:
+    """Judge a number of the paper by the runs of its row."""
+    log = on_log_scale(column.metric)
+    ends = prediction_interval(
+        [math.log(value) for value in values] if log else values, numbers.floor(column.metric, log)
+    )
+    low, high = map(math.exp, ends) if log else ends
+    mean = statistics.fmean(values)
+    near = CLOSE * abs(1 - mean if METRICS[column.metric].kind == "accuracy" else mean)  # of an error rate
+    word = paper_word(paper, 0.5 * 10.0**-column.digits, (low, high), (mean - near, mean + near))
+    return PaperVerdict(column, word, low, high)

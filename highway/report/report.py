@@ -17,7 +17,7 @@ from highway.report.collect import Collected
 from highway.report.details import details
 from highway.report.evidence import NOT_RUN, Verdict, tone, verdicts
 from highway.report.finding import conclusion
-from highway.report.paper_verdicts import PAPER_WORDS, PaperVerdict, paper_verdicts
+from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS, PaperVerdict, paper_verdicts
 from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.statistics import kendall_tau
 from highway.report.table_block import Line, TableBlock, without_empty
@@ -28,6 +28,7 @@ from highway.sweep.typed import as_override
 COPIED = "†"
 ONLY_ALONE = "Times count only where nothing else ran."
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's
+SPREAD = "Median (lowest to highest): runs differ by more than 5 %, or one failed."
 NOT_LEARNED = "Not learned: no better than the frequencies in training."
 STATISTICS_PAGE = "docs/STATISTICS.md"
 
@@ -102,7 +103,7 @@ class Report:
         return Line(texts, row.extra)
 
     def _ours(self, row: Row, metric: str, digits: int) -> str:
-        """Return the mean of a metric over the runs of a row. Without one: why, in the column of the claims."""
+        """Return the mean or the spread of a metric over the runs of a row. Without one: why, if it is the headline."""
         if summary := self.collected.summary(row.id, metric):
             return summary.text(digits)
         return _reason(row, metric, self.collected) if metric == self.collected.table.headline else ""
@@ -122,7 +123,7 @@ class Report:
     def _words(self) -> dict[str, str]:
         """The verdict on each row that was compared, where there are no claims."""
         compared = () if self._has_claims else (each for each in self.verdicts if each.word != NOT_RUN)
-        return {each.claim.rows[0]: each.word for each in compared}
+        return {each.claim.rows[0]: str(each) for each in compared}
 
     @property
     def _has_claims(self) -> bool:
@@ -135,7 +136,7 @@ class Report:
 
         Empty if each is the last baseline above its row.
         """
-        shown = {row: each.base for row, each in self.differences.items() if each.has_size}
+        shown = {row: each.base for row, each in self.differences.items() if each.size}
         above: dict[str, str | None] = {}
         last = None
         for row in self.rows:
@@ -151,16 +152,17 @@ class Report:
         """Say what the table shows."""
         table, card = self.collected.table, METRICS[self.collected.table.headline]
         model = "" if table.timed else f" of the {table.select} model"
+        summaries = [self.collected.summary(row.id, card.name) for row in self.rows]
         title = card.full_title
         sentences = [f"{title[0].upper()}{title[1:]}{model}, {card.better} is better; ± over seeds, n runs."]
+        sentences += [SPREAD] if any(each and each.spread for each in summaries) else []
         sentences += [ONLY_ALONE] if self._lacks_times else []
-        shown = [each for each in self.differences.values() if each.has_size]
+        shown = [each for each in self.differences.values() if each.size]
         labels = list(dict.fromkeys(each.base.label for each in shown))
         named = " or the baseline named" if self._bases else ""
         of = f"{labels[0]}{named}" if len(labels) == 1 or named else "the baseline above"
-        sentences += [f"Difference from {of} at shared seeds, 95 % interval."] if shown else []
-        failed = any(str(each) == DASH for each in self.differences.values())
-        sentences += [f"{DASH}: a run of the row or its baseline failed."] if failed else []
+        sentences += [f"Difference from {of}, 95 % interval."] if shown else []
+        sentences += [f"{DASH}: a run of the row or its baseline failed."] if len(shown) < len(self.differences) else []
         sentences += [NOT_LEARNED] if any(map(self.collected.has_unlearned, self.rows)) else []
         sentences += (
             ["Verdict: the paper's number and the 95 % interval of one more run."] if self.paper_verdicts else []
@@ -178,7 +180,7 @@ class Report:
         count = Counter(verdict.word for verdict in self.paper_verdicts.values())
         total = len(counted_numbers(self.collected.table))
         words = [f"{count[word]} {word}" for word in PAPER_WORDS]
-        words += [f"{total - count.total()} without three runs that learned"] if total > count.total() else []
+        words += [f"{total - count.total()} without {ENOUGH} runs that learned"] if total > count.total() else []
         return f"Of {counted(total, 'number')} of the paper: {listing(words)} ({STATISTICS_PAGE})."
 
     @property
@@ -201,11 +203,9 @@ class Report:
         """The claims that were tested, those that are decided first; None if there are none."""
         tested = [verdict for verdict in self.verdicts if verdict.detail] if self._has_claims else []
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
-        lines = [Line((verdict.claim.text, verdict.word, verdict.detail)) for verdict in tested]
+        lines = [Line((verdict.claim.text, str(verdict), verdict.detail)) for verdict in tested]
         words = f"; words: {STATISTICS_PAGE}" if self.collected.table.paper else ""
         note = f"p is corrected for all claims, intervals are not{words}."
-        if rank_seeds := max((verdict.rank_seeds for verdict in tested), default=0):
-            note += f" If a run failed or never arrived, ranks decide, from {rank_seeds} runs a row on."
         return TableBlock("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
 
     @property

@@ -148,7 +148,7 @@ def _check_claims(table: Table) -> None:
     """Refuse a claim or a statement that its rows do not allow, and a series over a key that is no number in a row."""
     for claim in table.claims:
         where = f"{table.id}, claim '{claim.text}'"
-        if not claim.than and not claim.to:
+        if not claim.than:
             raise Refused(f"{where}: `rest` leaves no row to compare with. Name the rows in `than`.")
         if (claim.paired or claim.kind == "growing") and len(claim.rows) != len(claim.than):
             raise Refused(
@@ -250,7 +250,7 @@ def _check_metrics(table: Table) -> None:
     available = OF_A_TIMING if table.timed else [*of_runs, *OF_A_RECORD]
     shown = [column.metric for column in (*table.columns, *table.also)]
     used = [*shown, *(metric for row in table.rows for metric in row.paper)]
-    used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
+    used += [claim.metric for claim in table.claims]
     used += [
         f"{split}_{metric}" if figure.kind == "curves" else metric
         for figure in table.figures

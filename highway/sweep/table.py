@@ -21,7 +21,7 @@ AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 LONGEST_ID = 200  # characters
 PLACEHOLDER = r"\{([^{}]*)\}"  # in a finding: {row.metric}, or {row.metric.paper}
 PARTS_OF_NUMBERS = ("mean", "n", "paper", "change")  # what a placeholder may name; else the mean and its deviation
-CLAIMS = ("better", "sooner", "at_most", "growing", "unrelated", "opposed")
+CLAIMS = ("better", "sooner", "at_most", "growing")
 KINDS_OF_STATED = ("value", "percent", "worse", "parameters", "built", "words")
 NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it must set
     "curves": ("metrics", "splits"),
@@ -152,22 +152,18 @@ class Column(Part):
 class Claim(Part):
     """A claim about rows, tested on `metric`.
 
-    It has exactly one of `better`, `sooner`, `at_most`, `growing`, `unrelated` and `opposed`, which names its rows; one
-    row needs no list. The first three compare each of these rows with each of `than`, and every pair has to hold. The
-    last two test Kendall's tau.
+    It has exactly one of `better`, `sooner`, `at_most` and `growing`, which names its rows; one row needs no list. The
+    first three compare each of these rows with each of `than`, and every pair has to hold.
     """
 
     text: str = key(..., "The claim in words, as the report prints it.")
     metric: str = key(..., "The metric on which the claim is tested.", options=METRICS.keys)
     better: Rows = key([], "These rows have a better value than `than`.")
-    sooner: Rows = key([], "These rows are as good as every run of `than` at its end, in fewer steps.")
+    sooner: Rows = key([], "These rows reach a value of `than` in fewer steps. No report tests it.")
     at_most: Rows = key([], "The value of these rows is at most `share` above that of `than`.")
     growing: Rows = key([], "From pair to pair, in this order, these rows are ahead of `than` by more.")
-    unrelated: Rows = key([], "The orders of these rows by `metric` and by `to` agree no more than by chance.")
-    opposed: Rows = key([], "The orders of these rows by `metric` and by `to` are opposite, more than by chance.")
     than: Rows = key([], "The rows to compare with; `all`: every row of the paper, `rest`: all others of them.")
     share: float = number(0.0, 0, 10, "For `at_most`: 0.1 is ten percent.")
-    to: str = key("", "For `unrelated` and `opposed`: the second metric.", options=METRICS.keys)
     paired: bool = key(False, "Compare each row only with the row at its place in `than`, not with each of them.")
 
     @property
@@ -189,19 +185,15 @@ class Claim(Part):
     def check(self) -> None:
         if sum(bool(getattr(self, kind)) for kind in CLAIMS) != 1:
             raise ValueError(f"write exactly one of {listing(list(CLAIMS))}, with its rows.")
-        card, ranks = METRICS[self.metric], self.kind in ("unrelated", "opposed")
-        if ranks and not self.to:
-            raise ValueError(f"`{self.kind}` ranks the rows by two metrics. Name the second one with `to`.")
-        if not ranks and not self.than:
+        if not self.than:
             raise ValueError("`than` is missing. Name the rows with which its rows are compared.")
+        card = METRICS[self.metric]
         if self.kind == "sooner" and card.split not in SPLITS:
             raise ValueError(f"{self.metric} has no curve, which `sooner` needs. Name a metric that has one.")
         if self.kind == "at_most" and (card.better == "higher" or card.range[0] < 0):
             raise ValueError("`at_most` compares ratios of a metric of which lower is better. Name such a metric.")
         if self.share and self.kind != "at_most":
             raise ValueError("`share` belongs to `at_most`. Leave it out.")
-        if self.to and not ranks:
-            raise ValueError("`to` belongs to `unrelated` and `opposed`. Leave it out.")
 
 
 class Stated(Part):

@@ -15,7 +15,7 @@ from highway.report.style import looks
 from highway.report.write import write_report
 from highway.sweep.reading import load_table
 from highway.sweep.table import Figure
-from tests.support.tables import REFERENCES, TRANSLATION, XL, put, put_translation
+from tests.support.tables import TRANSLATION, XL, put, put_translation
 
 TABLE = load_table("highway_t1")
 pytestmark = pytest.mark.usefixtures("no_published_records")
@@ -109,7 +109,6 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     assert "paper (correlation -0.30)" in drawn["bleu_accuracy"] and ">ours<" in drawn["bleu_accuracy"]
     assert ">6 heads<" in drawn["bleu_heads"] and ">M3<" in drawn["bleu_heads"] and ">M3<" not in drawn["bleu_layers"]
     assert ">pt: mean 1.5, median 1.5, vocabulary 2<" in drawn["lengths"] and "vocabulary 22<" in drawn["lengths"]
-    assert "error bars: 95 % over test sentences" in drawn["bleu_heads"]
 
 
 def test_what_models_know_of_the_text_they_have_seen_over_validation(tmp_path: Path) -> None:
@@ -118,15 +117,6 @@ def test_what_models_know_of_the_text_they_have_seen_over_validation(tmp_path: P
     (axis, *_) = figures.draw_scatter(figure, collect(TABLE, "paper", tmp_path)).axes
     assert axis.get_ylabel() == "bits per character of seen text"
     assert axis.get_xlabel() == "validation bits per character"
-
-
-def test_an_interval_over_sentences_is_that_of_the_run_in_the_mean(tmp_path: Path) -> None:
-    put_translation(tmp_path, "t_e4h6", bleu=30.0, wrong=len(REFERENCES), test_loss=100.0)  # has not learned
-    put_translation(tmp_path, "t_e4h6", bleu=100.0, seed=2)
-    figure = next(each for each in TRANSLATION.figures if each.id == "bleu_heads")
-    canvas = figures.draw_bars(figure, collect(TRANSLATION, "paper", tmp_path))
-    (bars,) = (bars for axis in canvas.axes for bars in axis.containers if bars.get_label().endswith("sentences"))
-    assert [segment[:, 1].tolist() for segment in bars[2][0].get_segments()] == [[100.0, 100.0]]
 
 
 def test_figures_of_states(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_report_of_overrides_concludes_about_them(tmp_path: Path) -> None:
     for row, seed, value in values:
         put(tmp_path, row, seed, value)
     report = build_report(collect(changed, "paper", tmp_path))
-    assert report.conclusion.startswith("T-L3 is better than T-L3, unchanged by 0.200 (3 seeds); + tanh SDU is better")
+    assert report.conclusion.startswith("T-L3 is better than T-L3, unchanged by 0.200 (3 runs); + tanh SDU is better")
     words = {line.texts[0]: line.texts[-1] for line in report.results.lines}
     assert words["+ tanh SDU"] == "better" and words["+ tanh SDU, unchanged"].startswith("outside")
     assert report.claims is None and "unchanged" not in report.origin and not report.choices
@@ -175,7 +175,7 @@ def test_a_report_of_overrides_concludes_about_them(tmp_path: Path) -> None:
 
 def test_equal_rows_are_not_called_different(tmp_path: Path) -> None:
     """The conclusion names verdicts, which are corrected for all rows; twenty uncorrected intervals would name one."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)
     rows = [
         {"id": f"r{number}", "label": f"R{number}", "overrides": [f"model.width={16 * number}"]}
         for number in range(1, 21)
@@ -185,7 +185,8 @@ def test_equal_rows_are_not_called_different(tmp_path: Path) -> None:
         for seed in (1, 2, 3):
             put(tmp_path, row.id, seed, 1.5 + rng.normal(0, 0.02), table=grid)
     report = build_report(collect(grid, "paper", tmp_path))
-    assert any(difference.low > 0 or difference.high < 0 for difference in report.differences.values())
+    sizes = [difference.size for difference in report.differences.values() if difference.size]
+    assert len(sizes) == 19 and any(size.low > 0 or size.high < 0 for size in sizes)
     assert report.conclusion.startswith("Nothing is decided. Best test bits per character: ")
 
 
@@ -234,18 +235,6 @@ def test_a_table_of_ones_own_is_judged_at_smoke(tmp_path: Path) -> None:
     assert text.index("|a|") < text.index("All runs:")
 
 
-def test_a_conclusion_from_ranks_names_the_better_row(tmp_path: Path) -> None:
-    """With failed runs there is no difference of means."""
-    rows = [
-        {"id": name, "label": name, "overrides": [f"gate={gate}"]} for name, gate in (("a", "none"), ("b", "sdu_tanh"))
-    ]
-    table = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], rows=rows, paper=""))
-    for seed in range(1, 6):
-        put(tmp_path, "a", seed, 1.5, table=table, status="diverged")
-        put(tmp_path, "b", seed, 1.4, table=table)
-    assert build_report(collect(table, "paper", tmp_path)).conclusion.startswith("b: better (a has learned in 0 of 5")
-
-
 def test_failed_runs_are_counted_in_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "published")
     put(tmp_path / "published", "gated_mhdpa", 1, 1.6)
@@ -281,7 +270,7 @@ def test_a_table_of_ones_own_speaks_of_no_paper(tmp_path: Path) -> None:
     assert "paper" not in text.lower() and "budget" not in text.lower()
     assert "|model|test bits per character|valid bits per character|n|difference|verdict|" in text
     assert "`optimizer.lr=0.25`" in text and "gate.residual" not in text, "what all runs share, and not what differs"
-    assert report.conclusion.startswith("gate=sdu_tanh is better than gate=none by 0.100 (3 seeds)")
+    assert report.conclusion.startswith("gate=sdu_tanh is better than gate=none by 0.100 (3 runs)")
 
 
 def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -435,7 +424,7 @@ def test_the_csv_has_every_run_and_the_means_follow_from_it(tmp_path: Path) -> N
     assert "worse than frequencies" in next(line["status"] for line in bits if line["seed"] == "4")
     shown = cells(build_report(collected))
     assert (shown["+ tanh SDU"]["ours"], shown["+ tanh SDU"]["n"]) == (
-        "1.410 ± 0.010",
+        "1.410 (1.400 to 1.420)",
         "3 of 5 (1 diverged, 1 not learned)",
     )
     assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000", "1 (none learned)")

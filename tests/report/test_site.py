@@ -71,7 +71,7 @@ def test_an_index_and_a_page_a_table(tmp_path: Path) -> None:
     folder = made(tmp_path, [TABLE, load_table("highway_t2")])
     assert not broken(folder)
     index = spaced(folder / "index.html")
-    assert "4 of the papers' 12 numbers" in index and "Not run: highway_t2" in index
+    assert "2 of the papers' 6 numbers" in index and "Not run: highway_t2" in index
     assert "tanh SDU beats no gate on test bpc: supported (+ tanh SDU against T-L3: -0.100" in index
     page = spaced(folder / "highway_t1" / "index.html")
     assert "1.410 ± 0.010" in page and "✓ supported" in page and "✓ within: " in page
@@ -96,7 +96,7 @@ def test_ones_own_tables_come_first_and_count_for_no_paper(tmp_path: Path) -> No
     )
     unrun = spaced(made(tmp_path / "other", [own]) / "index.html")
     assert "mine My table paper Not run." in unrun, "a table of one's own is listed before it has run"
-    assert "0 of the papers' 6 numbers" in index
+    assert "0 of the papers' 3 numbers" in index
 
 
 @pytest.mark.usefixtures("no_published_records")

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import audit
-import numpy as np
 import pytest
 import yaml
-from contradictions import Finding, of_numbers, tau_by_chance
+from contradictions import Finding, of_numbers
 
 from highway.config.compose import experiment
-from highway.report.statistics import kendall_tau
 from highway.run import build
 from highway.sweep.cost import cost_of
 from highway.sweep.reading import load_table, parse_table
@@ -91,8 +89,6 @@ def test_selections_that_gate_nothing(table_id: str) -> None:
 
 def test_what_the_numbers_do_not_decide() -> None:
     differences = {finding.says: finding.holds for finding in of_numbers(load_table("gated_resnet_t1"))}
-    assert differences["BLEU does not follow accuracy"] is None  # tau is within chance: no evidence either way
-    assert differences["sparser models train faster"] is None
     assert [holds for says, holds in differences.items() if "more connections, lower BLEU" in says] == [False]
     assert [says for says in differences if "6 layers, lower BLEU" in says and differences[says]], "it holds"
     turned = load_table("highway_t5")
@@ -151,12 +147,6 @@ def test_what_cannot_be_stated(stated: dict[str, Any], sentence: str) -> None:
     content = yaml.safe_load((Path("conf") / "table" / "highway_t1.yaml").read_text())
     with pytest.raises(Exception, match=sentence):
         parse_table({**content, "stated": [stated]})
-
-
-def test_what_chance_does_to_the_order_of_rows() -> None:
-    rng = np.random.default_rng(1)
-    taus = [kendall_tau(range(15), rng.permutation(15).tolist()) for _ in range(500)]
-    assert np.mean(np.abs(np.array(taus)) <= tau_by_chance(15)) == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.mark.parametrize(
