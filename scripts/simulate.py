@@ -31,7 +31,7 @@ CASES = {  # name -> what the runs are, the share of tables that may have a fals
     "wide row": ("all rows have the same mean, one of them three times the spread", 0.06),
     "wide baseline": ("all rows have the same mean, the baselines three times the spread", 0.06),
     "mixed": ("all rows have the same mean, each has once or three times the spread", 0.06),
-    "ten times": ("all rows have the same mean, one of them ten times the spread", 0.10),
+    "ten times": ("all rows have the same mean, each has once or ten times the spread", 0.10),
 }
 RAGGED = (3, 5, 7)
 GAPS = (2, 4, 6)  # deviations by which a true claim is true
@@ -49,12 +49,12 @@ class SimulatedNumbers:
         self.runs: dict[str, Array] = {}  # metric -> (B, R, S)
         for metric in dict.fromkeys(claim.metric for claim in table.claims):
             runs = stats.t.rvs(3, size=shape, random_state=rng) if case == "heavy tails" else rng.normal(size=shape)
-            if case in ("wide row", "ten times"):
-                runs[np.arange(count), rng.integers(len(self.rows), size=count)] *= 3 if case == "wide row" else 10
+            if case == "wide row":
+                runs[np.arange(count), rng.integers(len(self.rows), size=count)] *= 3
             elif case == "wide baseline":
                 runs[:, [row in map(table.base, self.rows) for row in self.rows]] *= 3
-            elif case == "mixed":
-                runs *= rng.choice([1, 3], size=(*shape[:2], 1))
+            elif case in ("mixed", "ten times"):
+                runs *= rng.choice([1, 3 if case == "mixed" else 10], size=(*shape[:2], 1))
             elif case.startswith("correlated"):
                 share = float(case.split()[1])
                 runs = np.sqrt(share) * rng.normal(size=(count, 1, seeds)) + np.sqrt(1 - share) * runs

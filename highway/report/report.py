@@ -28,7 +28,7 @@ from highway.sweep.typed import as_override
 COPIED = "†"
 ONLY_ALONE = "Times count only where nothing else ran."
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's
-SPREAD = "Median (lowest to highest): runs differ by more than 5 %, or one failed."
+SPREAD = "Median (lowest to highest) where runs spread by more than 5 %, or one failed."
 NOT_LEARNED = "Not learned: no better than the frequencies in training."
 STATISTICS_PAGE = "docs/STATISTICS.md"
 
