@@ -74,6 +74,9 @@ class SimulatedNumbers:
     def twin(self, row: str) -> str:
         return self.rows[0] if self.shares_runs and row == self.rows[-1] else row
 
+    def comparable(self, *rows: str) -> bool:
+        return True
+
     def make_true(self, claim: Claim, gap: float) -> None:
         """Shift the rows of a claim, so that each of its pairs differs by this gap."""
         contrasts = np.zeros((len(claim.pairs), len(self.rows)))
@@ -91,13 +94,18 @@ def drawn(number: int) -> Table:
     for _ in range(rng.integers(1, 17)):
         names = rng.permutation([row.id for row in rows]).tolist()
         about = {"text": "", "metric": str(rng.choice(["valid_loss", "test_loss"]))}
-        if len(rows) >= 4 and rng.random() < 0.2:
-            half = int(rng.integers(2, len(rows) // 2 + 1))
-            claims.append(Claim(growing=names[:half], than=names[half : 2 * half], **about))
-        else:
-            first = int(rng.integers(1, min(len(rows), 5)))
-            claims.append(Claim(better=names[:first], than=names[first : first + rng.integers(1, 5)], **about))
-    return load_table("highway_t1").model_copy(update={"id": f"drawn {number}", "rows": rows, "claims": claims})
+        half = int(rng.integers(1, len(rows) // 2 + 1))
+        first = int(rng.integers(1, min(len(rows), 5)))
+        pairs, product = (
+            (names[:half], names[half : 2 * half]),
+            (names[:first], names[first : first + rng.integers(1, 5)]),
+        )
+        kind = rng.choice(["better", "at_most", "paired", "growing"] if half > 1 else ["better", "at_most", "paired"])
+        ours, theirs = pairs if kind in ("paired", "growing") else product
+        named = {"better": ours, "paired": True} if kind == "paired" else {kind: ours}
+        claims.append(Claim(than=theirs, **named, **about))
+    changes = {"id": f"drawn {number}", "rows": rows, "claims": claims, "against": {}}
+    return load_table("highway_t1").model_copy(update=changes)
 
 
 def testable(table: Table) -> list[Claim]:

@@ -10,11 +10,12 @@ from highway.errors import listing
 from highway.report.baselines import Size
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers
-from highway.report.paper_verdicts import measurement, paper_verdicts
+from highway.report.paper_verdicts import counted, measurement, paper_verdicts
 from highway.report.statistics import LOOKS, Array, compares_ratios, comparisons, decisions, judge
 from highway.sweep.table import Claim
 
-NOT_RUN, NO_NUMBER, ONE_RUN, NOT_TESTED = "not run", "no number that counts", "one run", "not tested"
+NOT_RUN, NO_NUMBER, ONE_RUN = "not run", "no number that counts", "one run"
+NOT_TESTED, SAME_RUNS = "not tested", "the same runs"
 AGREE = ("supported", "same ordering", "better", "within")
 DISAGREE = ("refuted", "other ordering", "worse", "outside")
 SUPPORTED = {1: "supported", -1: "refuted", 0: "undecided"}
@@ -69,20 +70,26 @@ class Evidence:
     def __init__(self, collected: Collected) -> None:
         self.collected, self.table = collected, collected.table
         self.numbers = Numbers(collected)
-        judged = paper_verdicts(collected).items()
-        self.reproduced = {(row, measurement(metric)) for (row, metric), each in judged if each.word == "within"}
+        judged = paper_verdicts(collected)
+        self.missed = {  # numbers that count and are not reproduced, by row and measurement
+            (row, measurement(column.metric))
+            for row, column in counted(self.table)
+            if (row, column.metric) not in judged or judged[row, column.metric].word != "within"
+        }
 
     def verdict(self, claim: Claim, decision: int, p: float) -> Verdict:
         """Return the verdict on a claim from its test."""
         names = (*claim.rows, *claim.than)
-        if not all(self._has_numbers(name, claim.metric) for name in names):
+        runs = {name: self.numbers.values(name, claim.metric, log=False)[0] for name in names}
+        if not all(map(len, runs.values())):
             ran = all(map(self.collected.has_ended, names))
             return Verdict(claim, NO_NUMBER if ran else NOT_RUN)
         if not self.collected.comparable(*names):
             return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
         if claim.kind == "sooner":
             return Verdict(claim, NOT_TESTED)
-        runs = {name: self.numbers.values(name, claim.metric, log=False)[0] for name in names}
+        if all(self.numbers.twin(row) == self.numbers.twin(than) for row, than in claim.pairs):
+            return Verdict(claim, SAME_RUNS)
         if min(map(len, runs.values())) == 1:
             return Verdict(claim, ONE_RUN)
         failed = [self._failed(name, values) for name, values in runs.items() if np.isneginf(values).any()]
@@ -96,25 +103,17 @@ class Evidence:
             return OF_ONES_OWN[decision]
         full_data = self.collected.full_data
         if self.collected.budget == "paper" and full_data:
-            reproduced = all(self._is_reproduced(self._base(*pair), claim.metric) for pair in claim.pairs)
-            return SUPPORTED[decision] if reproduced or not decision else f"{ORDERED[decision]} (baseline not within)"
+            needed = measurement(claim.metric)
+            reproduced = not any((self._base(*pair), needed) in self.missed for pair in claim.pairs)
+            return (
+                SUPPORTED[decision] if reproduced or not decision else f"{ORDERED[decision]} (baseline not reproduced)"
+            )
         data = "" if full_data else f", {self.collected.data_source} data"
         return f"{ORDERED[decision]} ({self.collected.budget}{data})"
 
     def _base(self, row: str, than: str) -> str:
         """Return the row of a pair with which the table compares the other one; else the second."""
         return row if self.table.base(than) == row else than
-
-    def _is_reproduced(self, row: str, metric: str) -> bool:
-        """Return whether a baseline's number is within; a copied one, or a time, need not be."""
-        needs_none = self.table.row(row).copied or not METRICS[metric].measures_quality
-        return bool(needs_none) or (row, measurement(metric)) in self.reproduced
-
-    def _has_numbers(self, row: str, metric: str) -> bool:
-        """Return whether a row has a run with a metric, or one that diverged."""
-        may_diverge = METRICS[metric].measures_quality
-        samples = self.collected.samples[row]
-        return any(sample.counts_for(metric) or (may_diverge and not sample.finished) for sample in samples)
 
     def _failed(self, row: str, values: Array) -> str:
         """Return how many runs of a row have learned."""
@@ -135,7 +134,7 @@ class Evidence:
         size = Size.of(compared, sign, digits, compares_ratios(claim), shift)
         names = [self.table.row(name).label for name in (row, than)]
         named = "gain of {} against that of {}" if claim.kind == "growing" else "{} against {}"
-        return f"{named.format(*names)}{limit}: {'the same runs' if math.isnan(size.low) else size}"
+        return f"{named.format(*names)}{limit}: {SAME_RUNS if math.isnan(size.low) else size}"
 
 
 def next_look(rows: list[Array]) -> int:

@@ -2,7 +2,7 @@
 
 A finding of a paper's table is about the published runs: with others, ours is shown. It names numbers by row:
 
-    {tanh.test_ppl}          our mean and its deviation over seeds
+    {tanh.test_ppl}          our mean and its deviation over seeds, or the median and the range
     {tanh.test_ppl.mean}     the mean alone
     {tanh.test_ppl.n}        how many runs are in it
     {tanh.test_ppl.paper}    the paper's number

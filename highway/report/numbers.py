@@ -29,6 +29,9 @@ class Numbers:
     def twin(self, row: str) -> str:
         return self._twins[self._name(row)]
 
+    def comparable(self, *rows: str) -> bool:
+        return self.collected.comparable(*rows)
+
     def values(self, row: str, metric: str, log: bool) -> Array:
         values = [self._value(sample, metric, log) for sample in self.collected.samples[row]]
         return np.array([[value for value in values if not math.isnan(value)]])

@@ -51,9 +51,9 @@ def counted(table: Table) -> list[tuple[str, Column]]:
 
     found: dict[tuple[str, str], Column] = {}
     for row in (row for row in table.rows if not row.copied and not row.disputed):
-        for column in sorted(table.columns, key=rank):
-            if column.metric in row.paper and METRICS[column.metric].measures_quality:
-                found.setdefault((row.id, measurement(column.metric)), column)
+        printed = (column for column in table.columns if column.metric in row.paper)
+        for column in sorted((each for each in printed if METRICS[each.metric].measures_quality), key=rank):
+            found.setdefault((row.id, measurement(column.metric)), column)
     return [(row, column) for (row, _), column in found.items()]
 
 

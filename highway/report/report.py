@@ -28,7 +28,7 @@ from highway.sweep.typed import as_override
 COPIED = "†"
 ONLY_ALONE = "Times count only where nothing else ran."
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's
-SPREAD = "Median (lowest to highest) where runs spread by more than 5 %, or one failed."
+SPREAD = "Median (lowest to highest) where runs spread by more than 5 %, or not all learned."
 NOT_LEARNED = "Not learned: no better than the frequencies in training."
 STATISTICS_PAGE = "docs/STATISTICS.md"
 
@@ -161,7 +161,7 @@ class Report:
         labels = list(dict.fromkeys(each.base.label for each in shown))
         named = " or the baseline named" if self._bases else ""
         of = f"{labels[0]}{named}" if len(labels) == 1 or named else "the baseline above"
-        sentences += [f"Difference from {of}, 95 % interval."] if shown else []
+        sentences += [f"Difference of means from {of}, 95 % interval."] if shown else []
         sentences += [f"{DASH}: a run of the row or its baseline failed."] if len(shown) < len(self.differences) else []
         sentences += [NOT_LEARNED] if any(map(self.collected.has_unlearned, self.rows)) else []
         sentences += (
@@ -210,12 +210,12 @@ class Report:
 
     @property
     def untested(self) -> tuple[Verdict, ...]:
-        """The claims for which runs are missing."""
+        """The claims without evidence: runs are missing, or nothing tests them."""
         return tuple(each for each in self.verdicts if not each.detail) if self._has_claims else ()
 
     @property
     def missing(self) -> str:
-        """A sentence that counts these claims by what is missing."""
+        """A sentence that counts these claims by the reason."""
         count = Counter(verdict.word for verdict in self.untested)
         if not count:
             return ""
@@ -256,7 +256,7 @@ class Report:
     def details(self) -> list[TableBlock]:
         """The tables that the site folds below the report."""
         lines = tuple(Line((verdict.claim.text, verdict.word)) for verdict in self.untested)
-        open_claims = TableBlock("Claims without enough runs", ("claim", "missing"), lines)
+        open_claims = TableBlock("Claims without a verdict", ("claim", "why"), lines)
         return [*([open_claims] if lines else []), *details(self.collected, self.paper_verdicts)]
 
 

@@ -57,6 +57,9 @@ class Measurements(Protocol):
     def twin(self, row: str) -> str:
         """Return the first row of the table that has the same runs, which may be the row itself."""
 
+    def comparable(self, *rows: str) -> bool:
+        """Return whether these rows have the same data."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -118,13 +121,13 @@ def decisions(p_values: Array) -> NDArray[np.intp]:
 def assess(claim: Claim, numbers: Measurements) -> Array:
     """Return the p-values for a claim and against it (2, B) over both looks.
 
-    A look takes the first runs of each row. It decides nothing if a row has fewer, or if one of them failed.
-    Every pair of the claim has to hold, and one opposite pair refutes it (Bonferroni).
+    A look takes the first runs of each row. It decides nothing if a row has fewer, if one of them failed, or if rows
+    differ in their data. Every pair of the claim has to hold, and one opposite pair refutes it (Bonferroni).
     """
     names, log = dict.fromkeys((*claim.rows, *claim.than)), compares_ratios(claim)
     rows = [numbers.values(row, claim.metric, log) for row in names]
     looks = [np.ones((2, len(rows[0])))]
-    for look in LOOKS if claim.kind != "sooner" else ():
+    for look in LOOKS if claim.kind != "sooner" and numbers.comparable(*names) else ():
         held = np.all([np.isfinite(runs[:, :look]).sum(1) == look for runs in rows], axis=0)
         pairs = comparisons(claim, numbers, look)
         ahead = np.max([np.where(pair.size > 0, pair.p, 1) for pair in pairs], axis=0)

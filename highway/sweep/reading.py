@@ -50,7 +50,7 @@ def read_table(file: Yaml) -> Table:
 
 
 def _completed(table: Table) -> Table:
-    """Return a table with all rows together, each with the settings to choose, and with `all` and `rest` replaced."""
+    """Return a table with all rows together, each with the settings to choose, and with `rest` replaced."""
     papers = [row.id for row in table.rows]
     rows = [row.model_copy(update={"choose": row.choose or table.choose}) for row in table.rows]
     return table.model_copy(
@@ -76,13 +76,12 @@ def _against(table: Table, rows: list[Row]) -> dict[str, list[str]]:
 
 
 def _with_rows(claim: Claim, papers: list[str]) -> Claim:
-    rows = _named(claim.rows, papers, [])
-    return claim.model_copy(update={claim.kind: rows, "than": _named(claim.than, papers, rows)})
+    return claim.model_copy(update={"than": _named(claim.than, papers, claim.rows)})
 
 
 def _named(names: list[str], papers: list[str], others: Sequence[str]) -> list[str]:
-    """Return row ids; `all` and `rest` stand for every row of the paper but `others`."""
-    return [name for name in papers if name not in others] if names in (["all"], ["rest"]) else names
+    """Return row ids; `rest` stands for every row of the paper but `others`."""
+    return [name for name in papers if name not in others] if names == ["rest"] else names
 
 
 def check_table(table: Table) -> None:

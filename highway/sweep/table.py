@@ -162,7 +162,7 @@ class Claim(Part):
     sooner: Rows = key([], "These rows reach a value of `than` in fewer steps. No report tests it.")
     at_most: Rows = key([], "The value of these rows is at most `share` above that of `than`.")
     growing: Rows = key([], "From pair to pair, in this order, these rows are ahead of `than` by more.")
-    than: Rows = key([], "The rows to compare with; `all`: every row of the paper, `rest`: all others of them.")
+    than: Rows = key([], "The rows to compare with; `rest`: every other row of the paper.")
     share: float = number(0.0, 0, 10, "For `at_most`: 0.1 is ten percent.")
     paired: bool = key(False, "Compare each row only with the row at its place in `than`, not with each of them.")
 

@@ -41,6 +41,7 @@ class Given:
     rows: dict[str, Array]
     least: float = 0.0
     same: dict[str, str] = field(default_factory=dict)  # row -> the row whose runs it has
+    alike: bool = True  # whether rows have the same data
     logs: list[bool] = field(default_factory=list)  # how values were asked for
 
     def values(self, row: str, metric: str, log: bool) -> Array:
@@ -52,6 +53,9 @@ class Given:
 
     def twin(self, row: str) -> str:
         return self.same.get(row, row)
+
+    def comparable(self, *rows: str) -> bool:
+        return self.alike
 
 
 def rows(names: str = "abcd", seeds: int = 3) -> dict[str, Array]:
@@ -242,9 +246,16 @@ def test_growing_compares_each_gain_with_the_one_before() -> None:
     assert assess(GROWING, Given(given))[0] == pytest.approx(np.minimum(2 * np.where(ahead, p, 1).max(0), 1))
 
 
-def test_no_step_is_tested() -> None:
+def test_neither_steps_nor_rows_on_other_data_are_tested() -> None:
     sooner = Claim(text="", sooner=["a"], than=["b"], metric="valid_loss")
     assert (assess(sooner, Given(rows("ab"))) == 1).all()
+    assert (assess(BETTER, Given(rows("ab"), alike=False)) == 1).all()
+
+
+def test_claims_have_the_floor_of_their_metric() -> None:
+    given = Given({"a": np.full((1, 3), 0.2), "b": np.zeros((1, 3))}, least=0.05)
+    spread = np.array([[-0.05, 0.0, 0.05]])
+    assert assess(BETTER, given)[0] == pytest.approx(2 * welch(0.2 + spread, spread).pvalue)
 
 
 @pytest.mark.parametrize(("p", "decision"), [(0.02501, 0), (0.02499, 1)])
