@@ -42,15 +42,15 @@ class Summary:
         return f"{mean} ± {rounded if self.deviation == 0 or rounded.strip('0.') else f'{self.deviation:.1g}'}"
 
 
-def summarise(values: Sequence[float], failed: bool = False) -> Summary | None:
+def summarise(values: Sequence[float], some_failed: bool = False) -> Summary | None:
     """Return mean and standard deviation, or None without values.
 
-    If the deviation is above 5 % of the mean, or another run of the row has `failed`, the spread is shown instead.
+    If the deviation is above 5 % of the mean, or other runs of the row failed, the spread is shown instead.
     """
     if not values:
         return None
     mean, deviation = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
-    misleads = deviation is not None and (failed or deviation > WIDE * abs(mean))
+    misleads = deviation is not None and (some_failed or deviation > WIDE * abs(mean))
     spread = (min(values), statistics.median(values), max(values)) if misleads else None
     return Summary(mean, deviation, len(values), spread)
 
@@ -100,8 +100,8 @@ class Collected:
 
     def summary(self, row_id: str, metric: str) -> Summary | None:
         """Return the mean and the spread of the values by seed; None without any."""
-        failed = METRICS[metric].measures_quality and len(self.learned(row_id)) < len(self.samples[row_id])
-        found = summarise(list(self.by_seed(row_id, metric).values()), failed)
+        some_failed = METRICS[metric].measures_quality and 0 < len(self.learned(row_id)) < len(self.samples[row_id])
+        found = summarise(list(self.by_seed(row_id, metric).values()), some_failed)
         return replace(found, deviation=None) if found and metric in OF_A_MODEL else found
 
     def comparable(self, *row_ids: str) -> bool:

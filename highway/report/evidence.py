@@ -15,7 +15,7 @@ from highway.report.statistics import LOOKS, Array, compares_ratios, comparisons
 from highway.sweep.table import Claim
 
 NOT_RUN, NO_NUMBER, ONE_RUN = "not run", "no number that counts", "one run"
-NOT_TESTED, SAME_RUNS = "not tested", "the same runs"
+NOT_TESTED, SAME_RUNS = "not tested", "same runs"
 AGREE = ("supported", "same ordering", "better", "within")
 DISAGREE = ("refuted", "other ordering", "worse", "outside")
 SUPPORTED = {1: "supported", -1: "refuted", 0: "undecided"}

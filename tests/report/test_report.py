@@ -408,7 +408,8 @@ def test_the_csv_has_every_run_and_the_means_follow_from_it(tmp_path: Path) -> N
         put(tmp_path, "tanh", seed, value)
     put(tmp_path, "tanh", 4, 5.0, metrics={"test_loss": {"best": 100.0, "last": 100.0}})
     put(tmp_path, "tanh", 5, 5.0, status="diverged")
-    put(tmp_path, "sigmoid", 1, 5.0, metrics={"test_loss": {"best": 100.0, "last": 100.0}})
+    for seed in (1, 2):
+        put(tmp_path, "sigmoid", seed, 5.0, metrics={"test_loss": {"best": 100.0, "last": 100.0}})
     collected = collect(TABLE, "paper", tmp_path)
     lines = list(csv.DictReader(io.StringIO(to_csv(collected))))
     bits = [line for line in lines if line["metric"] == "test_bpc"]
@@ -416,6 +417,7 @@ def test_the_csv_has_every_run_and_the_means_follow_from_it(tmp_path: Path) -> N
         **{("tanh", seed): "True" for seed in "123"},
         ("tanh", "4"): "False",
         ("sigmoid", "1"): "True",
+        ("sigmoid", "2"): "True",
     }
     diverged = [line for line in lines if (line["row"], line["seed"]) == ("tanh", "5")]
     assert {line["status"] for line in diverged} == {"diverged"} and "test_bpc" not in {
@@ -427,5 +429,5 @@ def test_the_csv_has_every_run_and_the_means_follow_from_it(tmp_path: Path) -> N
         "1.410 (1.400 to 1.420)",
         "3 of 5 (1 diverged, 1 not learned)",
     )
-    assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000", "1 (none learned)")
+    assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000 ± 0.000", "2 (none learned)")
     assert {line["label"] for line in lines} == {"'+ tanh SDU", "'+ sigmoid SDU"}, "no cell is a formula"
