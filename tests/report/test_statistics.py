@@ -237,12 +237,12 @@ def test_growing_compares_each_gain_with_the_one_before() -> None:
     given = rows("abcdef")
     found = comparisons(GROWING, Given(given))
     gains = [given[row] - given[than] for row, than in ("ad", "be", "cf")]
-    for step, one in enumerate(found):
-        assert one.size == pytest.approx((gains[step + 1] - gains[step]).mean(1))
+    for step, gain in enumerate(found):
+        assert gain.size == pytest.approx((gains[step + 1] - gains[step]).mean(1))
         names = [*GROWING.pairs[step + 1], *GROWING.pairs[step]]
         weighted = [(weight, given[name]) for weight, name in zip((1.0, -1.0, -1.0, 1.0), names, strict=True)]
-        assert one.p == pytest.approx(compare(weighted, 0.0).p)
-    p, ahead = np.array([one.p for one in found]), np.array([one.size > 0 for one in found])
+        assert gain.p == pytest.approx(compare(weighted, 0.0).p)
+    p, ahead = np.array([gain.p for gain in found]), np.array([gain.size > 0 for gain in found])
     assert assess(GROWING, Given(given))[0] == pytest.approx(np.minimum(2 * np.where(ahead, p, 1).max(0), 1))
 
 
