@@ -105,9 +105,9 @@ class Evidence:
         if self.collected.budget == "paper" and full_data:
             needed = measurement(claim.metric)
             reproduced = not any((self._base(*pair), needed) in self.missed for pair in claim.pairs)
-            return (
-                SUPPORTED[decision] if reproduced or not decision else f"{ORDERED[decision]} (baseline not reproduced)"
-            )
+            if reproduced or not decision:
+                return SUPPORTED[decision]
+            return f"{ORDERED[decision]} (baseline not reproduced)"
         data = "" if full_data else f", {self.collected.data_source} data"
         return f"{ORDERED[decision]} ({self.collected.budget}{data})"
 

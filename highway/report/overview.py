@@ -38,10 +38,8 @@ class Overview:
         few = self.tried - self.paper_verdicts.total()
         fewer = f", {few} without {ENOUGH} runs that learned" if few else ""
         text = f"{self.tried} of the papers' {self.total} numbers have been tried at the paper's own size: "
-        text += (
-            f"{within} within (where one more run of ours would fall, or up to 1 % from our mean), {outside} outside, "
-        )
-        text += f"{too_wide} in an interval too wide to tell{fewer}."
+        text += f"{within} within (where one more run of ours would fall, or up to 1 % from our mean), "
+        text += f"{outside} outside, {too_wide} in an interval too wide to tell{fewer}."
         of_claims = []
         for budget, count in self.claims.items():
             words = listing([f"{number} {word}" for word, number in count.most_common()])
