@@ -274,8 +274,8 @@ def status(table: TableName, rows: RowNames = None, added: With = None) -> None:
 def explain(table: TableName, rows: RowNames = None, budget: BudgetOfTable = None, added: With = None) -> None:
     """Print what the rows of a table train.
 
-    Without ROW, print the parameters and the length of each row, and the command to type. With ROW, print that row on
-    one screen: its equation, and the file that sets each value.
+    Without ROW, print the parameters and the length of each row, the claims with the paper's sentences, and the command
+    to type. With ROW, print that row on one screen: its equation, and the file that sets each value.
     """
     from rich.console import Console
 

@@ -209,11 +209,7 @@ COLUMNS = (
     "no gradient: parameters that a training step gives no gradient; MFLOP/token: million floating-point operations "
     "of a training step, for each token."
 )
-MARKS: dict[bool | None, tuple[str, str]] = {
-    True: ("agrees", "green"),
-    False: ("differs", "red"),
-    None: ("open", "yellow"),
-}
+MARKS = {True: ("agrees", "green"), False: ("differs", "red")}
 
 
 def show(audited: Audited, console: Console) -> None:
@@ -233,7 +229,7 @@ def show(audited: Audited, console: Console) -> None:
             findings.add_row(Text(*MARKS[finding.holds]), Text(finding.says), Text(shown(finding)))
         console.print(findings)
     console.print(COLUMNS, soft_wrap=True)
-    differing = sum(finding.holds is False for finding in audited.findings)
+    differing = sum(not finding.holds for finding in audited.findings)
     console.print(f"{counted(len(audited.findings), 'statement')} held against numbers and models: {differing} differ.")
 
 
@@ -263,8 +259,8 @@ def to_markdown(audited: Audited) -> str:
     """Return the page of findings: every statement that differs, with the command that shows it."""
     out = [INTRODUCTION]
     for table in audited.tables:
-        differing = [finding for finding in audited.of(table) if finding.holds is False]
-        agreeing = sum(finding.holds is True for finding in audited.of(table))
+        differing = [finding for finding in audited.of(table) if not finding.holds]
+        agreeing = sum(finding.holds for finding in audited.of(table))
         if not differing:
             continue
         out += [f"## {table.paper}", "", f"`{table.id}`: {table.caption}. {agreeing} other statements agree.", ""]

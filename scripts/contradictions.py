@@ -25,7 +25,7 @@ class Finding:
     table: Table
     says: str  # what the paper or its code says or does
     computed: str  # what was computed
-    holds: bool | None  # True if the two agree; None if the numbers do not decide it
+    holds: bool  # whether the two agree
     command: str = ""  # the command that shows it, if other than `python scripts/audit.py TABLE`
     read: str = ""  # what a person read in a paper or its code, on which `holds` rests besides the numbers
 
@@ -105,29 +105,21 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
 def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
     """Judge a claim of the paper by the paper's own numbers."""
     numbers = {row.id: row.paper for row in table.rows}
-    if not all(claim.metric in numbers[row] for row in (*claim.rows, *claim.than)):
+    if claim.over or not all(claim.metric in numbers[row] for row in (*claim.rows, *claim.than)):
         return
-    worst: float | None
     if claim.kind == "better":
         gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs}
         (row, than), worst = min(gains.items(), key=lambda item: item[1])
         by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
-        detail = f"{table.row(row).label} against {table.row(than).label}: {by}"
+        holding = f"{sum(gain > 0 for gain in gains.values())} of {len(gains)} pairs; " if len(gains) > 1 else ""
+        detail = f"{holding}{table.row(row).label} against {table.row(than).label}: {by}"
     elif claim.kind == "growing":
         gains_in_turn = [_advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs]
         worst = min(later - earlier for earlier, later in itertools.pairwise(gains_in_turn))
         detail = f"{claim.metric}: {', '.join(f'{gain:+.3g}' for gain in gains_in_turn)}"
-    elif claim.kind == "sooner":  # it is not known whether a printed number is of the best validation or of the last
-        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs}
-        (row, than), least = min(gains.items(), key=lambda item: item[1])
-        if least >= 0:
-            return  # final numbers do not tell when it gets there
-        worst = None
-        by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
-        detail = f"it prints {by}: if that is its best value, it never reaches that of {table.row(than).label}"
     else:
         return  # the share of `at_most` is our own wording
-    yield Finding(table, claim.text, detail, None if worst is None else worst > 0)
+    yield Finding(table, f"{claim.where}: {claim.text}", detail, worst > 0)
 
 
 def _advantage(claim: Claim, value: float, than: float) -> float:
@@ -136,18 +128,13 @@ def _advantage(claim: Claim, value: float, than: float) -> float:
 
 
 def _stated(table: Table, stated: Stated) -> Finding:
-    """Compare a statement with the table: a row's value, rows that are worse, or a mean difference in percent."""
+    """Compare a statement with the table: a row's value, or a mean difference in percent."""
     numbers = {row.id: row.paper for row in table.rows}
     values = [numbers[row][stated.metric] for row in stated.rows]
     if stated.value is not None:
         holds = values[0] == stated.value
         return Finding(table, stated.text, f"the table has {values[0]:g}", holds)
     bases = [numbers[row][stated.metric] for row in stated.than]
-    if stated.worse:
-        sign = 1 if METRICS[stated.metric].better == "lower" else -1
-        compared = ", ".join(f"{value:g} against {base:g}" for value, base in zip(values, bases, strict=True))
-        worse = [sign * (value - base) > 0 for value, base in zip(values, bases, strict=True)]
-        return Finding(table, stated.text, f"{sum(worse)} of {len(worse)} in the table: {compared}", all(worse))
     changes = [100 * (value / base - 1) for value, base in zip(values, bases, strict=True)]
     mean = statistics.fmean(changes)
     each = f" (row by row: {_listed(changes)})" if len(changes) > 1 else ""

@@ -4,7 +4,7 @@
 
 The claims are those of conf/table/, then those of tables drawn at random; the tests are those of reports
 (highway/report/statistics.py), at each look that the runs allow. A run is normal with deviation 1, independently for
-each metric. `!`: significantly more than a case allows.
+each metric, and for each mean of a curve. `!`: significantly more than a case allows.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from highway.config.sentences import one_sentence
 from highway.errors import Refused
 from highway.report.statistics import Array, decisions, judge
 from highway.sweep.reading import load_table, table_ids
-from highway.sweep.table import Claim, Row, Table
+from highway.sweep.table import Claim, Epochs, Row, Table
 
 CASES = {  # name -> what the runs are, the share of tables that may have a false verdict
     "equal": ("all rows are equal", 0.055),
@@ -46,8 +46,8 @@ class SimulatedNumbers:
         self.shares_runs = case == "same runs"
         rng = np.random.default_rng([seeds, *case.encode(), *table.id.encode()])
         shape = (count, len(self.rows), max(RAGGED) if case == "ragged" else seeds)
-        self.runs: dict[str, Array] = {}  # metric -> (B, R, S)
-        for metric in dict.fromkeys(claim.metric for claim in table.claims):
+        self.runs: dict[tuple[str, Epochs | None], Array] = {}  # what is measured -> (B, R, S)
+        for measured in dict.fromkeys((claim.metric, claim.over) for claim in table.claims):
             runs = stats.t.rvs(3, size=shape, random_state=rng) if case == "heavy tails" else rng.normal(size=shape)
             if case == "wide row":
                 runs[np.arange(count), rng.integers(len(self.rows), size=count)] *= 3
@@ -63,10 +63,10 @@ class SimulatedNumbers:
                     runs[:, number, RAGGED[number % len(RAGGED)] :] = np.nan
             elif case == "failures":
                 runs[rng.random(shape) < 0.1] = -np.inf
-            self.runs[metric] = runs
+            self.runs[measured] = runs
 
-    def values(self, row: str, metric: str, log: bool) -> Array:
-        return self.runs[metric][:, self.rows.index(self.twin(row))]
+    def values(self, row: str, metric: str, log: bool, over: Epochs | None = None) -> Array:
+        return self.runs[metric, over][:, self.rows.index(self.twin(row))]
 
     def floor(self, metric: str, log: bool) -> float:
         return 0.0
@@ -83,7 +83,7 @@ class SimulatedNumbers:
         for contrast, (row, than) in zip(contrasts, claim.pairs, strict=True):
             contrast[self.rows.index(row)], contrast[self.rows.index(than)] = 1, -1
         contrasts = np.diff(contrasts, axis=0) if claim.kind == "growing" else contrasts
-        self.runs[claim.metric] += (np.linalg.pinv(contrasts) @ np.full(len(contrasts), gap))[:, None]
+        self.runs[claim.metric, claim.over] += (np.linalg.pinv(contrasts) @ np.full(len(contrasts), gap))[:, None]
 
 
 def drawn(number: int) -> Table:
@@ -123,10 +123,9 @@ def power(table: Table, gap: float, seeds: int, count: int) -> float:
     """Return the share of true claims that are supported; one claim of a table is true, by this gap."""
     claims, shares = testable(table), []
     for number, claim in enumerate(claims):
-        if claim.kind != "sooner":
-            numbers = SimulatedNumbers(table, "equal", seeds, count)
-            numbers.make_true(claim, gap)
-            shares.append(float((decisions(judge(claims, numbers))[number] == 1).mean()))
+        numbers = SimulatedNumbers(table, "equal", seeds, count)
+        numbers.make_true(claim, gap)
+        shares.append(float((decisions(judge(claims, numbers))[number] == 1).mean()))
     return float(np.mean(shares))
 
 

@@ -57,6 +57,7 @@ KINDS = {  # for every split: title, unit, better, digits
     "nll": ("negative log-likelihood", "nats", "lower", 3),
     "accuracy": ("accuracy", "", "higher", 4),
 }
+LIKELIHOOD = ("bpc", "ppl", "nll", "loss")  # one measurement in several units; the first one that a paper prints counts
 SINGLE = {
     "bleu": ("BLEU", "", "higher", 2),
     "chrf": ("chrF", "", "higher", 2),

@@ -2,10 +2,13 @@
 
 import csv
 import math
+import statistics
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+
+from highway.sweep.table import Epochs
 
 
 class Point(NamedTuple):
@@ -57,6 +60,19 @@ def growing(path: Path) -> Curves:
         return read_curves(path).get("", {})
     except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error):
         return {}
+
+
+def mean_over(points: list[Point], epochs: Epochs) -> float:
+    """Return the mean of the means of these epochs; NaN if the curve ends before the last of them, or is empty.
+
+    Published curves of training have fewer points after the first ones, which therefore must not weigh more.
+    """
+    values: dict[int, list[float]] = {}  # epoch, from 1 -> what was measured in it, or at its end
+    for point in points:
+        values.setdefault(math.ceil(point.epoch), []).append(point.value)
+    last = epochs.last or max(values, default=0)
+    means = [statistics.fmean(values[epoch]) for epoch in values if epochs.first <= epoch <= last]
+    return statistics.fmean(means) if means and max(values) >= last else math.nan
 
 
 def thin_curves(curves: str) -> str:

@@ -14,8 +14,8 @@ from highway.report.paper_verdicts import counted, measurement, paper_verdicts
 from highway.report.statistics import LOOKS, Array, compares_ratios, comparisons, decisions, judge
 from highway.sweep.table import Claim
 
-NOT_RUN, NO_NUMBER, ONE_RUN = "not run", "no number that counts", "one run"
-NOT_TESTED, SAME_RUNS = "not tested", "same runs"
+NOT_RUN, NO_NUMBER, NOT_SO_LONG = "not run", "no number that counts", "not trained so long"
+ONE_RUN, SAME_RUNS = "one run", "same runs"
 AGREE = ("supported", "same ordering", "better", "within")
 DISAGREE = ("refuted", "other ordering", "worse", "outside")
 SUPPORTED = {1: "supported", -1: "refuted", 0: "undecided"}
@@ -80,14 +80,13 @@ class Evidence:
     def verdict(self, claim: Claim, decision: int, p: float) -> Verdict:
         """Return the verdict on a claim from its test."""
         names = (*claim.rows, *claim.than)
-        runs = {name: self.numbers.values(name, claim.metric, log=False)[0] for name in names}
+        runs = {name: self.numbers.values(name, claim.metric, False, claim.over)[0] for name in names}
+        if not all(map(self.collected.has_ended, names)):
+            return Verdict(claim, NOT_RUN)
         if not all(map(len, runs.values())):
-            ran = all(map(self.collected.has_ended, names))
-            return Verdict(claim, NO_NUMBER if ran else NOT_RUN)
+            return Verdict(claim, NOT_SO_LONG if claim.over else NO_NUMBER)
         if not self.collected.comparable(*names):
             return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
-        if claim.kind == "sooner":
-            return Verdict(claim, NOT_TESTED)
         if all(self.numbers.twin(row) == self.numbers.twin(than) for row, than in claim.pairs):
             return Verdict(claim, SAME_RUNS)
         if min(map(len, runs.values())) == 1:

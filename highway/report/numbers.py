@@ -7,8 +7,10 @@ import numpy as np
 from highway.config.metrics import METRICS
 from highway.report.collect import Collected
 from highway.report.counting import examples, is_sound
+from highway.report.curves import mean_over
 from highway.report.sample import Sample
 from highway.report.statistics import Array
+from highway.sweep.table import Epochs
 
 
 class Numbers:
@@ -32,18 +34,18 @@ class Numbers:
     def comparable(self, *rows: str) -> bool:
         return self.collected.comparable(*rows)
 
-    def values(self, row: str, metric: str, log: bool) -> Array:
-        values = [self._value(sample, metric, log) for sample in self.collected.samples[row]]
+    def values(self, row: str, metric: str, log: bool, over: Epochs | None = None) -> Array:
+        values = [self._value(sample, metric, log, over) for sample in self.collected.samples[row]]
         return np.array([[value for value in values if not math.isnan(value)]])
 
-    def _value(self, sample: Sample, metric: str, log: bool) -> float:
+    def _value(self, sample: Sample, metric: str, log: bool, over: Epochs | None) -> float:
         """Return a value of which higher is better; -inf if the run failed, NaN if it does not count."""
         card = METRICS[metric]
         if card.measures_quality and not is_sound(sample, self.select):
             return -math.inf
-        if not sample.finished or not sample.counts_for(metric):
+        if not sample.finished or not (over or sample.counts_for(metric)):
             return math.nan
-        value = sample.value(metric, self.select)
+        value = mean_over(sample.curve(card), over) if over else sample.value(metric, self.select)
         if log:
             value = math.log(value) if value > 0 else math.nan
         return -value if card.better == "lower" else value

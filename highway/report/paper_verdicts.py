@@ -4,7 +4,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from highway.config.metrics import METRICS
+from highway.config.metrics import LIKELIHOOD, METRICS
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers
 from highway.report.statistics import CLOSE, LOOKS, on_log_scale, paper_word, prediction_interval
@@ -13,7 +13,6 @@ from highway.sweep.table import Column, Table
 PAPER_WORDS = ("within", "outside", "too wide")
 ENOUGH = LOOKS[0]  # runs for a prediction interval
 SPLITS = ("test", None, "valid", "train")  # a number counts on the first that the paper prints; BLEU has no split
-LIKELIHOOD = ("bpc", "ppl", "nll", "loss")  # one measurement, whose first kind counts
 
 
 @dataclass(frozen=True)

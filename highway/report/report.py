@@ -255,9 +255,12 @@ class Report:
     @cached_property
     def details(self) -> list[TableBlock]:
         """The tables that the site folds below the report."""
-        lines = tuple(Line((verdict.claim.text, verdict.word)) for verdict in self.untested)
-        open_claims = TableBlock("Claims without a verdict", ("claim", "why"), lines)
-        return [*([open_claims] if lines else []), *details(self.collected, self.paper_verdicts)]
+        lines = tuple(
+            Line((verdict.claim.text, verdict.claim.quoted, str(verdict)))
+            for verdict in (self.verdicts if self._has_claims else ())
+        )
+        claims = without_empty(TableBlock("Every claim", ("claim", "the paper", "verdict"), lines))
+        return [*([claims] if lines else []), *details(self.collected, self.paper_verdicts)]
 
 
 def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from highway.config.metrics import METRICS
-from highway.sweep.table import Claim
+from highway.sweep.table import Claim, Epochs
 
 Array = NDArray[np.float64]
 LEVEL = 0.05
@@ -48,8 +48,8 @@ def compares_ratios(claim: Claim) -> bool:
 class Measurements(Protocol):
     """The numbers of one table, or of many simulated ones of the same shape."""
 
-    def values(self, row: str, metric: str, log: bool) -> Array:
-        """Return the runs (B, S) of a row; with `log`, logarithms."""
+    def values(self, row: str, metric: str, log: bool, over: Epochs | None = None) -> Array:
+        """Return the runs (B, S) of a row; with `log`, logarithms. `over`: the mean of the curve over these epochs."""
 
     def floor(self, metric: str, log: bool) -> float:
         """Return the least standard deviation that the metric can resolve."""
@@ -102,7 +102,9 @@ def comparisons(claim: Claim, numbers: Measurements, runs: int | None = None) ->
         weights: dict[str, float] = {}  # rows that are the same runs are one row: of such a pair nothing is left
         for weight, row in pair:
             weights[numbers.twin(row)] = weights.get(numbers.twin(row), 0.0) + weight
-        rows = [(weight, numbers.values(row, claim.metric, log)[:, :runs]) for row, weight in weights.items()]
+        rows = [
+            (weight, numbers.values(row, claim.metric, log, claim.over)[:, :runs]) for row, weight in weights.items()
+        ]
         found.append(compare(rows, floor, shift))
     return found
 
@@ -125,9 +127,9 @@ def assess(claim: Claim, numbers: Measurements) -> Array:
     differ in their data. Every pair of the claim has to hold, and one opposite pair refutes it (Bonferroni).
     """
     names, log = dict.fromkeys((*claim.rows, *claim.than)), compares_ratios(claim)
-    rows = [numbers.values(row, claim.metric, log) for row in names]
+    rows = [numbers.values(row, claim.metric, log, claim.over) for row in names]
     looks = [np.ones((2, len(rows[0])))]
-    for look in LOOKS if claim.kind != "sooner" and numbers.comparable(*names) else ():
+    for look in LOOKS if numbers.comparable(*names) else ():
         held = np.all([np.isfinite(runs[:, :look]).sum(1) == look for runs in rows], axis=0)
         pairs = comparisons(claim, numbers, look)
         ahead = np.max([np.where(pair.size > 0, pair.p, 1) for pair in pairs], axis=0)

@@ -33,7 +33,7 @@ NUMBERS = 46  # characters that the columns of numbers take, with the space betw
 
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
-    """Print every row with its parameters and its length, then the recipe and the command."""
+    """Print every row with its parameters and its length, then the claims, the recipe and the command."""
     title = f"{table.heading}, budget {budget}"
     rows = table.at(budget)
     stacked = console.width < NUMBERS + max(len(row.id) for row in rows) + max(len(row.label) for row in rows)
@@ -57,6 +57,9 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     for rule, choosing in chosen.items():
         line = f"{listing(choosing)}: {rule}"
         console.print(line, soft_wrap=not console.is_terminal, markup=False)
+    for quoted, claims in itertools.groupby(table.claims, lambda claim: claim.quoted):
+        lines = [*filter(None, [quoted]), *(f"  claim: {claim.text}" for claim in claims)]
+        console.print("\n".join(lines), soft_wrap=not console.is_terminal, highlight=False, markup=False)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
     every = command(table, budget)
     if any(row.extra for row in rows):

@@ -7,7 +7,7 @@ from typing import Any
 
 from highway.config.datasets import DATASETS
 from highway.config.groups import options
-from highway.config.metrics import OF_A_RECORD, OF_A_TIMING
+from highway.config.metrics import LIKELIHOOD, OF_A_RECORD, OF_A_TIMING
 from highway.config.mistakes import validated
 from highway.config.project import conf_file
 from highway.config.sections import SECTIONS
@@ -245,11 +245,12 @@ def _check_findings(table: Table) -> None:
 
 def _check_metrics(table: Table) -> None:
     """Refuse a table that names a metric which its records lack."""
-    _, of_runs = metrics_of_runs([*table.recipe, *table.rows[0].overrides])
+    beside_loss, of_runs = metrics_of_runs([*table.recipe, *table.rows[0].overrides])
     available = OF_A_TIMING if table.timed else [*of_runs, *OF_A_RECORD]
+    of_training = [f"train_{kind}" for kind in ("loss", beside_loss) if kind in LIKELIHOOD]  # curves and no results
     shown = [column.metric for column in (*table.columns, *table.also)]
     used = [*shown, *(metric for row in table.rows for metric in row.paper)]
-    used += [claim.metric for claim in table.claims]
+    used += [claim.metric for claim in table.claims if not (claim.over and claim.metric in of_training)]
     used += [
         f"{split}_{metric}" if figure.kind == "curves" else metric
         for figure in table.figures

@@ -6,11 +6,11 @@ refuses what is wrong within itself; reading.py also refuses what does not fit t
 
 import itertools
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from highway.config.keys import Written, choice, key, matching, number
+from highway.config.keys import Written, choice, key, matching, number, unlike
 from highway.config.metrics import KINDS, METRICS, SPLITS
 from highway.config.mistakes import bounds
 from highway.errors import Refused, closest, listing
@@ -21,8 +21,8 @@ AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 LONGEST_ID = 200  # characters
 PLACEHOLDER = r"\{([^{}]*)\}"  # in a finding: {row.metric}, or {row.metric.paper}
 PARTS_OF_NUMBERS = ("mean", "n", "paper", "change")  # what a placeholder may name; else the mean and its deviation
-CLAIMS = ("better", "sooner", "at_most", "growing")
-KINDS_OF_STATED = ("value", "percent", "worse", "parameters", "built", "words")
+CLAIMS = ("better", "at_most", "growing")
+KINDS_OF_STATED = ("value", "percent", "parameters", "built", "words")
 NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it must set
     "curves": ("metrics", "splits"),
     "biases": ("rows",),
@@ -41,6 +41,24 @@ FileName = Annotated[
 Override = Annotated[str, matching(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
 Overrides = Annotated[list[Override], BeforeValidator(lambda given: [] if given is None else given)]
 Rows = Annotated[list[str], BeforeValidator(lambda given: [given] if isinstance(given, str) else given)]
+
+
+class Epochs(NamedTuple):
+    """Epochs of a run, counted from 1, both ends included."""
+
+    first: int
+    last: int | None  # None: to the end
+
+
+def _epochs(given: Any) -> Any:
+    if given == "all":
+        return Epochs(1, None)
+    if not (isinstance(given, list) and [type(end) for end in given] == [int, int] and 1 <= given[0] <= given[1]):
+        raise unlike("`all`, or the first and the last epoch, as in [1,30]", given)
+    return Epochs(*given)
+
+
+Stretch = Annotated[Epochs, BeforeValidator(_epochs)]
 
 
 class Part(Written):
@@ -152,24 +170,33 @@ class Column(Part):
 class Claim(Part):
     """A claim about rows, tested on `metric`.
 
-    It has exactly one of `better`, `sooner`, `at_most` and `growing`, which names its rows; one row needs no list. The
-    first three compare each of these rows with each of `than`, and every pair has to hold.
+    It has exactly one of `better`, `at_most` and `growing`, which names its rows; one row needs no list. The first two
+    compare each of these rows with each of `than`, and every pair has to hold.
     """
 
     text: str = key(..., "The claim in words, as the report prints it.")
+    quote: str = key("", "The paper's own sentence.")
+    where: str = key("", "Where the paper has it, as in `section 4.1`.")
     metric: str = key(..., "The metric on which the claim is tested.", options=METRICS.keys)
     better: Rows = key([], "These rows have a better value than `than`.")
-    sooner: Rows = key([], "These rows reach a value of `than` in fewer steps. No report tests it.")
     at_most: Rows = key([], "The value of these rows is at most `share` above that of `than`.")
     growing: Rows = key([], "From pair to pair, in this order, these rows are ahead of `than` by more.")
     than: Rows = key([], "The rows to compare with; `rest`: every other row of the paper.")
     share: float = number(0.0, 0, 10, "For `at_most`: 0.1 is ten percent.")
     paired: bool = key(False, "Compare each row only with the row at its place in `than`, not with each of them.")
+    over: Stretch | None = key(
+        None, "Instead of the result: the mean of the metric's curve over these epochs, as in `[1, 30]` or `all`."
+    )
 
     @property
     def kind(self) -> str:
         """The key that names its rows, one of CLAIMS."""
         return next(kind for kind in CLAIMS if getattr(self, kind))
+
+    @property
+    def quoted(self) -> str:
+        """The paper's sentence and where it stands; empty for a claim of one's own."""
+        return f"“{self.quote}” ({self.where})" if self.quote else ""
 
     @property
     def rows(self) -> list[str]:
@@ -187,9 +214,11 @@ class Claim(Part):
             raise ValueError(f"write exactly one of {listing(list(CLAIMS))}, with its rows.")
         if not self.than:
             raise ValueError("`than` is missing. Name the rows with which its rows are compared.")
+        if bool(self.quote) != bool(self.where):
+            raise ValueError("`quote` and `where` belong together. Write both, or neither.")
         card = METRICS[self.metric]
-        if self.kind == "sooner" and card.split not in SPLITS:
-            raise ValueError(f"{self.metric} has no curve, which `sooner` needs. Name a metric that has one.")
+        if self.over and card.split not in SPLITS:
+            raise ValueError(f"{self.metric} has no curve, which `over` needs. Name a metric that has one.")
         if self.kind == "at_most" and (card.better == "higher" or card.range[0] < 0):
             raise ValueError("`at_most` compares ratios of a metric of which lower is better. Name such a metric.")
         if self.share and self.kind != "at_most":
@@ -199,7 +228,7 @@ class Claim(Part):
 class Stated(Part):
     """A statement of the paper's text or code about rows, which `make audit` compares with the table and models.
 
-    It has exactly one of `value`, `percent`, `worse`, `parameters`, `built` and `words`.
+    It has exactly one of `value`, `percent`, `parameters`, `built` and `words`.
     """
 
     text: str = key(..., "The statement in words.")
@@ -208,21 +237,20 @@ class Stated(Part):
     metric: str = key("", "The metric of which it states something.", options=METRICS.keys)
     value: float | None = key(None, "The value of `metric`.")
     percent: float | None = key(None, "By how much `metric` exceeds that of the partner, averaged over the rows.")
-    worse: bool = key(False, "Each row is worse than its partner in `than`.")
     parameters: float | None = number(None, 0, description="The number of parameters of the models.")
     built: int | None = number(None, 0, description="The parameters that the released code builds, used or not.")
     words: list[Override] = key([], "Overrides for the settings that the text gives.")
 
     @property
     def of_metric(self) -> bool:
-        return bool(self.model_fields_set & {"value", "percent", "worse"})
+        return bool(self.model_fields_set & {"value", "percent"})
 
     def check(self) -> None:
         if len(self.model_fields_set & {*KINDS_OF_STATED}) != 1:
             raise ValueError(f"write exactly one of {listing(list(KINDS_OF_STATED))}.")
         if self.of_metric and not self.metric:
             raise ValueError("`metric` is missing. Name the metric of which it states something.")
-        if self.model_fields_set & {"percent", "worse"} and len(self.rows) != len(self.than):
+        if self.percent is not None and len(self.rows) != len(self.than):
             raise ValueError("it pairs its rows with those of `than`. Name as many rows in `than`.")
 
 

@@ -13,13 +13,20 @@ from highway.config.keys import declared
 from highway.config.yaml_file import parsed
 from highway.sweep.choose import Choose
 from highway.sweep.reading import read_table
-from highway.sweep.table import Claim, Column, Figure, Override, Row, Stated, Table
+from highway.sweep.table import Claim, Column, Epochs, Figure, Override, Row, Stated, Table
 from tests.support.commands import ROOT
 
 PAGE = ROOT / "docs" / "TABLES.md"
 MARKER = re.compile(r"^<!--.*-->$", re.MULTILINE)
 MODELS: tuple[type[BaseModel], ...] = (Table, Row, Column, Claim, Figure, Choose, Stated)
-TYPES = {str: "text", int: "whole number", float: "number", bool: "true or false", Override: "override"}
+TYPES = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Override: "override",
+    Epochs: "two whole numbers or `all`",
+}
 SETTINGS = (  # the keys of Choose that no field declares
     "| any setting, as in `optimizer.lr` | list of values | The values to try, or a list for each source, as in "
     "`{paper: [0.1], own: [0.01]}`. Several settings are combined. |"

@@ -26,7 +26,6 @@ pytestmark = pytest.mark.usefixtures("no_published_records")
 
 BASELINE = (1.49, 1.50, 1.51)  # the paper has 1.495
 ORDERED = {"better": "tanh", "than": "baseline"}
-SOONER = {"sooner": "tanh", "than": "baseline", "metric": "valid_loss"}
 
 
 def every_run(collected: Collected) -> tuple[Line, ...]:
@@ -258,10 +257,17 @@ def test_at_most_a_share_compares_ratios(tmp_path: Path) -> None:
         assert verdict.detail.startswith(f"+ tanh SDU against T-L3 (limit +4.0 %): {size} (")
 
 
-def test_a_claim_on_steps_is_not_tested(tmp_path: Path) -> None:
-    write(tmp_path, baseline=BASELINE, tanh=(1.40, 1.41, 1.42))
-    steps, other = judged(tmp_path, SOONER, ORDERED)
-    assert (steps.word, tone(steps.word), other.word) == ("not tested", "open", "supported")
+def test_a_claim_on_convergence_compares_the_means_of_curves(tmp_path: Path) -> None:
+    """In the first of two epochs tanh is lower by 1, in the second and on test the rows are equal."""
+    for row, start in (("baseline", 3.0), ("tanh", 2.0)):
+        for seed, value in enumerate(BASELINE, 1):
+            put(tmp_path, row, seed, value, curve=[(50, start + value), (100, start + value), (200, value)])
+    stretches = ["all", [1, 1], [2, 2], [1, 3]]
+    claims = [{**ORDERED, "metric": "train_loss", "over": over} for over in stretches]
+    every, first, second, longer, result = judged(tmp_path, *claims, ORDERED)
+    assert (every.word, first.word, second.word, result.word) == ("supported", "supported", "undecided", "undecided")
+    assert every.detail.startswith("+ tanh SDU against T-L3: -0.5000 (")
+    assert (longer.word, longer.detail, tone(longer.word)) == ("not trained so long", "", "open")
 
 
 @pytest.mark.parametrize(("failing", "word"), [(2, "undecided"), (5, "undecided"), (4, "supported")])

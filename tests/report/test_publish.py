@@ -1,11 +1,14 @@
 """highway publish: a folder that any machine can read, thinned curves, and no finished record that is replaced."""
 
 import csv
+import math
 import shutil
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -17,13 +20,13 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json, write_text
 from highway.ledger.record import write_record
 from highway.report.collect import collect
-from highway.report.curves import FIRST_ROWS, TRAINING_ROWS, thin_curves
+from highway.report.curves import FIRST_ROWS, TRAINING_ROWS, Point, mean_over, read_curves, thin_curves
 from highway.report.details import to_csv
 from highway.report.publish import publish
 from highway.report.rows import with_overrides
 from highway.report.write import write_report
 from highway.sweep import grid
-from highway.sweep.table import Table
+from highway.sweep.table import Epochs, Table
 from tests.support.tables import TABLE, put
 
 GRID: dict[str, Any] = {
@@ -155,6 +158,44 @@ def test_thinned_curves_keep_every_validation_and_what_a_report_reads() -> None:
         assert 250 <= len(steps) <= TRAINING_ROWS
     assert 1703 in steps, "the step at which validation divided the rate"
     assert thin_curves(thin_curves(curves)) == thin_curves(curves)
+
+
+def test_a_mean_over_epochs_hardly_changes_with_thinning(tmp_path: Path) -> None:
+    """Of a curve like that of highway_t3: 100 epochs of 1,452 steps, of which every fiftieth is written."""
+    rng, whole = np.random.default_rng(1), []
+    for step in range(50, 145_201, 50):
+        value = 4.4 + 3 * math.exp(-step / 1452 / 4) + rng.normal(0, 0.1)
+        whole.append(f"{step},{step / 1452:.6f},1.0,{step},train,loss,{value}")
+    lines = "\n".join(["step,epoch,seconds,tokens,split,metric,value", *whole]) + "\n"
+    curves = []
+    for name, text in (("whole", lines), ("thinned", thin_curves(lines))):
+        write_text(tmp_path / f"{name}.csv", text)
+        curves.append(read_curves(tmp_path / f"{name}.csv")[""]["train", "loss"])
+    before, after = curves
+    assert len(after) < TRAINING_ROWS < len(before)
+    for epochs in (Epochs(1, 30), Epochs(1, None)):
+        assert mean_over(after, epochs) == pytest.approx(mean_over(before, epochs), abs=0.02)
+    by_row = statistics.fmean(point.value for point in after if point.epoch <= 30)
+    assert by_row > mean_over(after, Epochs(1, 30)) + 0.3, "its first epochs have more rows"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "mean"),
+    [
+        (Epochs(1, None), (2.5 + 5 + 6) / 3),
+        (Epochs(1, 2), (2.5 + 5) / 2),
+        (Epochs(2, 2), 5),
+        (Epochs(3, 3), 6),
+        (Epochs(1, 4), math.nan),
+        (Epochs(4, None), math.nan),
+    ],
+)
+def test_a_mean_over_epochs_is_of_the_means_of_epochs(epochs: Epochs, mean: float) -> None:
+    """An epoch ends with what is measured at its end: of the first epoch are 2 and 3, of the second 5 alone."""
+    measured = [(0.5, 2.0), (1.0, 3.0), (2.0, 5.0), (2.1, 6.0)]
+    curve = [Point(100 * epoch, epoch, value, 0, 0) for epoch, value in measured]
+    assert mean_over(curve, epochs) == pytest.approx(mean, nan_ok=True)
+    assert math.isnan(mean_over([], epochs))
 
 
 def test_every_published_curve_is_thinned() -> None:

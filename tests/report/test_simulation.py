@@ -74,7 +74,7 @@ def test_what_the_tables_are_made_of() -> None:
     assert deviations["wide baseline"] == pytest.approx(np.array(expected), rel=0.05)
     assert deviations["mixed"] == pytest.approx(np.full(8, np.sqrt((1 + 9) / 2)), rel=0.05)
     assert deviations["ten times"] == pytest.approx(np.full(8, np.sqrt((1 + 100) / 2)), rel=0.05)
-    runs = {case: simulate.SimulatedNumbers(table, case, 5, 4000).runs["test_ppl"] for case in simulate.CASES}
+    runs = {case: simulate.SimulatedNumbers(table, case, 5, 4000).runs["test_ppl", None] for case in simulate.CASES}
     assert np.isneginf(runs["failures"]).mean() == pytest.approx(0.1, abs=0.01)
     assert (~np.isnan(runs["ragged"][0])).sum(-1).tolist() == [3, 5, 7, 3, 5, 7, 3, 5]
     for case, share in (("equal", 0.0), ("correlated 0.1", 0.1), ("correlated 0.75", 0.75)):
@@ -86,7 +86,7 @@ def test_what_the_tables_are_made_of() -> None:
 
 
 def deviation(numbers: object) -> Array:
-    runs = np.where(np.isfinite(of_metric := numbers.runs["test_ppl"]), of_metric, np.nan)  # type: ignore[attr-defined]
+    runs = np.where(np.isfinite(of_metric := numbers.runs["test_ppl", None]), of_metric, np.nan)  # type: ignore[attr-defined]
     return np.asarray(np.nanstd(runs, axis=(0, 2)))
 
 
@@ -94,9 +94,9 @@ def deviation(numbers: object) -> Array:
 def test_large_effects_are_found_and_each_pair_has_them(table_id: str) -> None:
     table = load_table(table_id)
     assert simulate.power(table, 6, 5, 200) > 0.95 > simulate.power(table, 2, 3, 200)
-    for claim in (claim for claim in simulate.testable(table) if claim.kind != "sooner"):
+    for claim in simulate.testable(table):
         numbers = simulate.SimulatedNumbers(table, "equal", 3, 3000)
         numbers.make_true(claim, 4.0)
-        runs = [[numbers.values(name, claim.metric, False).mean() for name in pair] for pair in claim.pairs]
+        runs = [[numbers.values(name, claim.metric, False, claim.over).mean() for name in pair] for pair in claim.pairs]
         gaps = np.subtract(*np.transpose(runs))
         assert (np.diff(gaps) if claim.kind == "growing" else gaps) == pytest.approx(4.0, abs=0.1)

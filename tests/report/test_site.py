@@ -74,6 +74,7 @@ def test_an_index_and_a_page_a_table(tmp_path: Path) -> None:
     assert "2 of the papers' 6 numbers" in index and "Not run: highway_t2" in index
     assert "tanh SDU beats no gate on test bpc: supported (+ tanh SDU against T-L3: -0.100" in index
     page = spaced(folder / "highway_t1" / "index.html")
+    assert all(f"“{claim.quote}” ({claim.where})" in page for claim in TABLE.claims)
     assert "1.410 ± 0.010" in page and "✓ supported" in page and "✓ within: " in page
     assert "highway train -m table=highway_t2" in spaced(folder / "highway_t2" / "index.html")
     assert "10.18653/v1/2020.acl-main.616" in page

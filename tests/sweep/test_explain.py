@@ -59,6 +59,15 @@ def test_a_gate_shows_what_differs_from_its_usual_form() -> None:
     assert "psi = one (there is no W1)" in page(table, table.row("linear"))
 
 
+def test_explain_quotes_the_paper() -> None:
+    table = load_table("highway_t3")
+    console = Console(record=True, width=400)
+    explain_table(table.model_copy(update={"rows": table.rows[:1]}), "smoke", console)
+    text, (first, second, third, _) = console.export_text(), table.claims
+    assert f"“{first.quote}” (section 4.1.2)\n  claim: {first.text}\n  claim: {second.text}\n" in text
+    assert f"“{third.quote}” (section 4.1.2)\n  claim: {third.text}\n" in text
+
+
 def test_explain_shows_whole_names_at_80_columns() -> None:
     table = load_table("highway_t6")
     row = table.row("sigmoid_l6_12_as_released")

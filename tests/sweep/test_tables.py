@@ -60,6 +60,7 @@ def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
     if table.paper:
         assert set(table.budgets) - {"medium"} == {"paper", "mini", "smoke"}
         assert table.budgets["paper"] == []
+        assert table.claims and all(claim.quote for claim in table.claims), "claims are the paper's own sentences"
     columns = {column.metric for column in table.columns}
     assert all(set(row.paper) <= columns for row in table.rows)
     for budget in table.budgets:
@@ -151,6 +152,8 @@ def row(**changes: Any) -> dict[str, Any]:
 BETTER: dict[str, Any] = {"text": "x", "better": "a", "than": "b", "metric": "test_bpc"}
 AT_MOST: dict[str, Any] = {"text": "x", "at_most": "a", "than": "b"}
 CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "splits": ["valid"]}
+TWO_ROWS = [{"id": name, "label": name, "overrides": []} for name in "ab"]
+CURVED: dict[str, Any] = {"text": "x", "better": "a", "than": "a", "metric": "valid_loss", "over": "all"}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
             {"claims": [{"text": "x", "bettr": "a", "than": "a", "metric": "test_bpc"}]},
             r"claims\[0\]\.bettr is not a key\. Did you mean 'better'\?",
         ),
-        ({"claims": [{"text": "x", "metric": "test_bpc"}]}, r"t: claims\[0\]: write exactly one of better, sooner"),
+        ({"claims": [{"text": "x", "metric": "test_bpc"}]}, r"t: claims\[0\]: write exactly one of better, at_most"),
         (
             {"claims": [{"text": "x", "better": "a", "than": "a", "metric": "bpc"}]},
             r"t: claims\[0\]\.metric=bpc is unknown",
@@ -205,8 +208,20 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ),
         ({"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]}, "of kind scatter needs two metrics"),
         ({"claims": [{"text": "x", "better": "a", "metric": "test_bpc"}]}, r"claims\[0\]: `than` is missing"),
-        ({"claims": [{"text": "x", "sooner": "a", "than": "a", "metric": "train_seconds"}]}, "has no curve"),
-        ({"claims": [{"text": "x", "sooner": "a", "than": "a", "metric": "seen_loss"}]}, "has no curve"),
+        ({"claims": [{**CURVED, "metric": "train_seconds"}]}, "train_seconds has no curve, which `over` needs"),
+        ({"claims": [{**CURVED, "metric": "seen_loss"}]}, "seen_loss has no curve"),
+        (
+            {"claims": [{**CURVED, "over": [0, 3]}]},
+            r"claims\[0\]\.over=\[0, 3\] must be `all`, or the first and the last",
+        ),
+        ({"claims": [{**CURVED, "over": "every"}]}, r"claims\[0\]\.over=every must be `all`"),
+        ({"claims": [{**CURVED, "over": [3, 1]}]}, "must be `all`"),
+        (
+            {"claims": [{**CURVED, "than": "b", "over": None, "metric": "train_loss"}], "rows": TWO_ROWS},
+            "do not measure train_loss",
+        ),
+        ({"claims": [{**CURVED, "than": "b", "metric": "train_accuracy"}], "rows": TWO_ROWS}, "measure train_accuracy"),
+        ({"claims": [{**CURVED, "quote": "it is"}]}, r"claims\[0\]: `quote` and `where` belong together"),
         ({"rows": [{"id": "a", "label": "A", "overrides": []}] * 2}, "t: two rows have the id a"),
         ({"rounds": 1}, "t: .* Write `rounds: 2` or more"),
         ({"against": {"b": ["a"]}}, "t, against: there is no row 'b'"),
@@ -325,10 +340,10 @@ def test_a_series_is_over_what_its_rows_set() -> None:
         (("digits: 4", "digits: 99999"), "columns[0].digits=99999 is out of range; it must be from 0 to 10."),
         (("select: best", "select: best\nselect: last"), "'select' is given twice, first in line"),
         (("label: ", "labl: "), "rows[baseline].labl is not a key. Did you mean 'label'?"),
-        (("than: baseline, metric: test_bpc}", "metric: test_bpc}"), "claims[0]: `than` is missing. Name the rows"),
+        (("than: baseline, metric: test_bpc,", "metric: test_bpc,"), "claims[0]: `than` is missing. Name the rows"),
         (
-            ("baseline, metric: valid_loss", "baseline, metric: valid_los"),
-            "claims[3].metric=valid_los is unknown. Did you mean 'valid_loss'?",
+            ("baseline, metric: valid_bpc", "baseline, metric: valid_bpd"),
+            "claims[3].metric=valid_bpd is unknown. Did you mean 'valid_bpc'?",
         ),
         (("select: best", "select: ["), "is not valid YAML"),
         (("select: best", "select: b\xe9st"), "is not UTF-8 text. Save the file as UTF-8."),
