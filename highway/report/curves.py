@@ -63,16 +63,19 @@ def growing(path: Path) -> Curves:
 
 
 def mean_over(points: list[Point], epochs: Epochs) -> float:
-    """Return the mean of the means of these epochs; NaN if the curve ends before the last of them, or is empty.
+    """Return the mean of the means of these epochs; NaN if the curve ends before the last of them.
 
-    Published curves of training have fewer points after the first ones, which therefore must not weigh more.
+    Published curves of training have fewer points after the first ones, which therefore must not weigh more. An epoch
+    in which training ends is left out, unless it is the first.
     """
+    end = points[-1].epoch if points else 0.0
+    last = epochs.last or max(1, math.floor(end))
     values: dict[int, list[float]] = {}  # epoch, from 1 -> what was measured in it, or at its end
     for point in points:
-        values.setdefault(math.ceil(point.epoch), []).append(point.value)
-    last = epochs.last or max(values, default=0)
-    means = [statistics.fmean(values[epoch]) for epoch in values if epochs.first <= epoch <= last]
-    return statistics.fmean(means) if means and max(values) >= last else math.nan
+        if epochs.first <= (epoch := math.ceil(point.epoch)) <= last:
+            values.setdefault(epoch, []).append(point.value)
+    whole = values and (epochs.last is None or end >= epochs.last)
+    return statistics.fmean(map(statistics.fmean, values.values())) if whole else math.nan
 
 
 def thin_curves(curves: str) -> str:

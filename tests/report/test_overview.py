@@ -89,7 +89,7 @@ def test_a_report_without_a_table_says_what_each_has_found(
     assert "1 of the papers' 6 numbers" in text and "Not run: highway_t2." in text
     assert (tmp_path / "report" / "highway_t1" / "paper" / "table.md").exists()
     whole = printed("highway_t1")
-    assert "Without a verdict: 6 claims (not run)." in whole and "of the papers'" not in whole
+    assert "Without a verdict: 7 claims (not run)." in whole and "of the papers'" not in whole
     assert "highway_t2: no records yet. Type highway train -m table=highway_t2" in printed("highway_t2")
     write_text(tmp_path / "grids" / "broken" / "table.yaml", "id: broken\n")
     assert "T-L3" in printed("--budget", "paper"), "a grid that cannot be read stops no report"

@@ -182,20 +182,24 @@ def test_a_mean_over_epochs_hardly_changes_with_thinning(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("epochs", "mean"),
     [
-        (Epochs(1, None), (2.5 + 5 + 6) / 3),
+        (Epochs(1, None), (2.5 + 5) / 2),
         (Epochs(1, 2), (2.5 + 5) / 2),
         (Epochs(2, 2), 5),
-        (Epochs(3, 3), 6),
-        (Epochs(1, 4), math.nan),
+        (Epochs(1, 3), math.nan),
+        (Epochs(3, 3), math.nan),
         (Epochs(4, None), math.nan),
     ],
 )
 def test_a_mean_over_epochs_is_of_the_means_of_epochs(epochs: Epochs, mean: float) -> None:
-    """An epoch ends with what is measured at its end: of the first epoch are 2 and 3, of the second 5 alone."""
+    """Of the first epoch are 2 and 3, of the second 5 alone, since what is measured at its end belongs to it.
+
+    The third is not finished.
+    """
     measured = [(0.5, 2.0), (1.0, 3.0), (2.0, 5.0), (2.1, 6.0)]
     curve = [Point(100 * epoch, epoch, value, 0, 0) for epoch, value in measured]
     assert mean_over(curve, epochs) == pytest.approx(mean, nan_ok=True)
     assert math.isnan(mean_over([], epochs))
+    assert mean_over(curve[:1], Epochs(1, None)) == 2, "of an unfinished first epoch, what there is"
 
 
 def test_every_published_curve_is_thinned() -> None:
