@@ -83,10 +83,10 @@ class Evidence:
         runs = {name: self.numbers.values(name, claim.metric, False, claim.over)[0] for name in names}
         if not all(map(self.collected.has_ended, names)):
             return Verdict(claim, NOT_RUN)
-        if not all(map(len, runs.values())):
-            return Verdict(claim, NOT_SO_LONG if claim.over else NO_NUMBER)
         if not self.collected.comparable(*names):
             return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
+        if not all(map(len, runs.values())):
+            return Verdict(claim, NOT_SO_LONG if claim.over else NO_NUMBER)
         if all(self.numbers.twin(row) == self.numbers.twin(than) for row, than in claim.pairs):
             return Verdict(claim, SAME_RUNS)
         if min(map(len, runs.values())) == 1:
