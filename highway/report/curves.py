@@ -65,8 +65,8 @@ def growing(path: Path) -> Curves:
 def mean_over(points: list[Point], epochs: Epochs) -> float:
     """Return the mean of the means of these epochs; NaN if the curve ends before the last of them.
 
-    Published curves of training have fewer points after the first ones, which therefore must not weigh more. An epoch
-    in which training ends is left out, unless it is the first.
+    So the first epochs, of which published curves have more points of training, do not weigh more than later ones. An
+    epoch that training did not finish is left out, unless it is the only one.
     """
     end = points[-1].epoch if points else 0.0
     last = epochs.last or max(1, math.floor(end))

@@ -80,7 +80,7 @@ class Evidence:
     def verdict(self, claim: Claim, decision: int, p: float) -> Verdict:
         """Return the verdict on a claim from its test."""
         names = (*claim.rows, *claim.than)
-        runs = {name: self.numbers.values(name, claim.metric, False, claim.over)[0] for name in names}
+        runs = {name: self.numbers.values(name, claim.metric, log=False, over=claim.over)[0] for name in names}
         if not all(map(self.collected.has_ended, names)):
             return Verdict(claim, NOT_RUN)
         if not self.collected.comparable(*names):

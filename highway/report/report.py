@@ -130,6 +130,10 @@ class Report:
         """False where the verdicts are on rows: they are then in the one table."""
         return bool(self.collected.table.claims) and not self.collected.has_overrides
 
+    @property
+    def _on_claims(self) -> tuple[Verdict, ...]:
+        return self.verdicts if self._has_claims else ()
+
     @cached_property
     def _bases(self) -> dict[str, str]:
         """The labels of the baselines that the table has to name: those unlike its first.
@@ -201,7 +205,7 @@ class Report:
     @cached_property
     def claims(self) -> TableBlock | None:
         """The claims that were tested, those that are decided first; None if there are none."""
-        tested = [verdict for verdict in self.verdicts if verdict.detail] if self._has_claims else []
+        tested = [verdict for verdict in self._on_claims if verdict.detail]
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
         lines = [Line((verdict.claim.text, str(verdict), verdict.detail)) for verdict in tested]
         words = f"; words: {STATISTICS_PAGE}" if self.collected.table.paper else ""
@@ -211,7 +215,7 @@ class Report:
     @property
     def untested(self) -> tuple[Verdict, ...]:
         """The claims without evidence: runs are missing, or nothing tests them."""
-        return tuple(each for each in self.verdicts if not each.detail) if self._has_claims else ()
+        return tuple(each for each in self._on_claims if not each.detail)
 
     @property
     def missing(self) -> str:
@@ -255,10 +259,7 @@ class Report:
     @cached_property
     def details(self) -> list[TableBlock]:
         """The tables that the site folds below the report."""
-        lines = tuple(
-            Line((verdict.claim.text, verdict.claim.quoted, str(verdict)))
-            for verdict in (self.verdicts if self._has_claims else ())
-        )
+        lines = tuple(Line((each.claim.text, each.claim.quoted, str(each))) for each in self._on_claims)
         claims = without_empty(TableBlock("Every claim", ("claim", "the paper", "verdict"), lines))
         return [*([claims] if lines else []), *details(self.collected, self.paper_verdicts)]
 

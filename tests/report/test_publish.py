@@ -161,7 +161,7 @@ def test_thinned_curves_keep_every_validation_and_what_a_report_reads() -> None:
 
 
 def test_a_mean_over_epochs_hardly_changes_with_thinning(tmp_path: Path) -> None:
-    """Of a curve like that of highway_t3: 100 epochs of 1,452 steps, of which every fiftieth is written."""
+    """The curve is like one of highway_t3: 100 epochs of 1,452 steps, of which every fiftieth is written."""
     rng, whole = np.random.default_rng(1), []
     for step in range(50, 145_201, 50):
         value = 4.4 + 3 * math.exp(-step / 1452 / 4) + rng.normal(0, 0.1)
@@ -191,10 +191,7 @@ def test_a_mean_over_epochs_hardly_changes_with_thinning(tmp_path: Path) -> None
     ],
 )
 def test_a_mean_over_epochs_is_of_the_means_of_epochs(epochs: Epochs, mean: float) -> None:
-    """Of the first epoch are 2 and 3, of the second 5 alone, since what is measured at its end belongs to it.
-
-    The third is not finished.
-    """
+    """The first epoch has 2 and 3, the second 5, as what is measured at its end belongs to it; the third ends early."""
     measured = [(0.5, 2.0), (1.0, 3.0), (2.0, 5.0), (2.1, 6.0)]
     curve = [Point(100 * epoch, epoch, value, 0, 0) for epoch, value in measured]
     assert mean_over(curve, epochs) == pytest.approx(mean, nan_ok=True)
