@@ -35,7 +35,12 @@ class Size:
 
     def __str__(self) -> str:
         interval = "one run" if math.isnan(self.low) else f"{self._text(self.low)} … {self._text(self.high)}"
-        return f"{self._text(self.value)}{self._unit} ({interval})"
+        return f"{self.text} ({interval})"
+
+    @property
+    def text(self) -> str:
+        """The size without its interval."""
+        return self._text(self.value) + self._unit
 
     @property
     def magnitude(self) -> str:

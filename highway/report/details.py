@@ -1,13 +1,14 @@
 """Tables that a report leaves out: metrics, runs, settings chosen by validation, readings, divided rates, and cost.
 
-The site folds these tables below a report. The CSV file has a line for each row, metric and seed.
+The site folds these tables below a report. One CSV file has a line for each row, metric and seed, another for each
+claim.
 """
 
 import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from highway.errors import counted, listing
 from highway.ledger.files import written_atomically
 from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned
+from highway.report.evidence import Verdict
 from highway.report.paper_verdicts import PaperVerdict
 from highway.report.sample import Sample
 from highway.report.table_block import Line, TableBlock, without_empty
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 CSV_COLUMNS = (
     *("table", "budget", "data", "row", "label", "extra", "chosen"),
     *("seed", "status", "metric", "value", "counts", "paper", "device", "torch", "precision", "commit"),
+)
+CLAIM_COLUMNS = (
+    *("table", "budget", "data", "claim", "metric", "verdict", "evidence"),
+    *("row", "baseline", "unit", "paper_effect", "effect", "low", "high", "word", "quote", "where"),
 )
 FIRST_DIVIDED, TIMES_DIVIDED = "rate_first_divided_after_epoch", "rate_divided_times"
 NEAR = 0.03  # the share by which a reading's validation may differ from the paper's
@@ -228,6 +234,24 @@ def to_csv(collected: Collected) -> str:
             line = (*run, metric, value, counts, row.paper.get(metric), *_environment(sample))
             writer.writerow(map(no_formula, line))
     return text.getvalue()
+
+
+def claims_to_csv(collected: Collected, verdicts: Sequence[Verdict]) -> str:
+    """Return a line for each claim, with the paper's effect, ours and its 95 % interval; empty without claims."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CLAIM_COLUMNS)
+    for verdict in verdicts:
+        claim, found = verdict.claim, verdict.effect
+        about = (collected.table.id, collected.budget, collected.data_source, claim.text, claim.metric, str(verdict))
+        effect: list[object] = [None] * 8
+        if found:
+            sizes = (found.ours.value, found.ours.low, found.ours.high) if found.ours else (math.nan,) * 3
+            ours = [None if math.isnan(size) else size for size in sizes]
+            unit = "share" if found.paper.is_share else claim.metric
+            effect = [found.row.id, found.base.id, unit, found.paper.value, *ours, found.word]
+        writer.writerow(map(no_formula, (*about, verdict.detail, *effect, claim.quote, claim.where)))
+    return text.getvalue() if verdicts else ""
 
 
 def _values(sample: Sample, metrics: list[str], select: str) -> list[tuple[str, float | None]]:

@@ -1,7 +1,7 @@
 """Put into words what statistics.py infers from a table's records. docs/STATISTICS.md defines the words."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from highway.config.metrics import METRICS
 from highway.errors import listing
 from highway.report.baselines import Size
 from highway.report.collect import Collected
+from highway.report.effects import Effect, effect_of
 from highway.report.numbers import Numbers
 from highway.report.paper_verdicts import counted, measurement, paper_verdicts
 from highway.report.statistics import LOOKS, Array, compares_ratios, comparisons, decisions, judge
@@ -16,6 +17,7 @@ from highway.sweep.table import Claim
 
 NOT_RUN, NO_NUMBER, NOT_SO_LONG = "not run", "no number that counts", "not trained so long"
 ONE_RUN, SAME_RUNS = "one run", "same runs"
+NOT_REPRODUCED = "baseline not reproduced"
 AGREE = ("supported", "same ordering", "better", "within")
 DISAGREE = ("refuted", "other ordering", "worse", "outside")
 SUPPORTED = {1: "supported", -1: "refuted", 0: "undecided"}
@@ -36,6 +38,7 @@ class Verdict:
     word: str  # supported, refuted, ..., or the reason why neither
     detail: str = ""
     next_look: int = 0  # the runs of each row at which an undecided claim is tested again
+    effect: Effect | None = None
 
     def __str__(self) -> str:
         return f"{self.word}; next at {self.next_look} runs" if self.next_look else self.word
@@ -49,7 +52,7 @@ def verdicts(collected: Collected) -> list[Verdict]:
     evidence = Evidence(collected)
     p_values = judge(claims, evidence.numbers)
     return [
-        evidence.verdict(claim, int(decision), float(p))
+        replace(evidence.verdict(claim, int(decision), float(p)), effect=effect_of(claim, collected, evidence.numbers))
         for claim, (decision,), (p,) in zip(claims, decisions(p_values), p_values.min(1), strict=True)
     ]
 
@@ -106,7 +109,7 @@ class Evidence:
             reproduced = not any((self._base(*pair), needed) in self.missed for pair in claim.pairs)
             if reproduced or not decision:
                 return SUPPORTED[decision]
-            return f"{ORDERED[decision]} (baseline not reproduced)"
+            return f"{ORDERED[decision]} ({NOT_REPRODUCED})"
         data = "" if full_data else f", {self.collected.data_source} data"
         return f"{ORDERED[decision]} ({self.collected.budget}{data})"
 

@@ -1,19 +1,61 @@
-"""The papers at one glance: how many of their numbers were tried, what came out, the largest finding of each."""
+"""The papers at one glance: what each claims, what we found and how sure that is; how many numbers were tried."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from highway.config.home import CONF
+from highway.config.papers import PAPERS
 from highway.errors import counted, listing
-from highway.report.evidence import AGREE, DISAGREE
+from highway.report.evidence import AGREE, DISAGREE, NOT_REPRODUCED, tone
 from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS
 from highway.report.paper_verdicts import counted as counted_numbers
+from highway.report.render import first_sentence
 from highway.report.report import Report
 from highway.sweep.table import Table
 
 TESTED = (*AGREE, *DISAGREE, "undecided")
 LARGEST = ("paper", "medium", "mini")  # budgets, the largest first
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A paper in one line, from the report that stands for it."""
+
+    paper: str
+    report: Report
+
+    @property
+    def claim(self) -> str:
+        return PAPERS[self.paper].claim
+
+    @property
+    def found(self) -> str:
+        return first_sentence(self.report.conclusion)
+
+    @property
+    def sure(self) -> str:
+        """A sentence on the first claim: the size and the data of its runs, how many there are, what they decide."""
+        collected, verdict = self.report.collected, self.report.verdicts[0]
+        claim = verdict.claim
+        counts = sorted(len(collected.by_seed(row, claim.metric)) for row in (*claim.rows, *claim.than))
+        runs = counted(counts[0], "run") if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]} runs"
+        size = "At the paper's size" if collected.budget == "paper" else f"Smaller or shorter ({collected.budget})"
+        data = "" if collected.full_data else ", on other data"
+        return f"{size}{data}, {runs} a row: {_certainty(verdict.word)}."
+
+
+def _certainty(word: str) -> str:
+    """Return what the verdict on a claim decides."""
+    if word.startswith(("supported", "refuted")):
+        return "decided"
+    if word.startswith("undecided"):
+        return "not decided yet"
+    if tone(word) == "open":
+        return "not tested"
+    if NOT_REPRODUCED in word:
+        return "decided for our models only, as our baseline is not at the paper's level"
+    return "decided for this size and these data only"
 
 
 @dataclass(frozen=True)
@@ -24,12 +66,8 @@ class Overview:
     tried: int  # those that have a run at paper budget on the paper's data
     paper_verdicts: Counter[str]  # those that have enough seeds, by PAPER_WORDS
     claims: dict[str, Counter[str]]  # budget -> verdicts on the claims that were tested
-    largest: dict[str, Report]  # paper -> the report whose conclusion stands for it
+    outcomes: tuple[Outcome, ...]  # of the papers that have runs
     not_run: tuple[Table, ...]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"tried": self.tried, **{word: self.paper_verdicts[word] for word in PAPER_WORDS}}
 
     @property
     def sentences(self) -> list[str]:
@@ -82,15 +120,15 @@ def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:
         len(tried),
         Counter(answer.word for report in at_paper for answer in report.paper_verdicts.values()),
         claims,
-        _largest(ran),
+        _outcomes(ran),
         tuple(table for table in papers if table.id not in {report.collected.table.id for report in ran}),
     )
 
 
-def _largest(reports: Iterable[Report]) -> dict[str, Report]:
-    """Return for each paper the report at the largest budget; of several, the one with most runs."""
+def _outcomes(reports: Iterable[Report]) -> tuple[Outcome, ...]:
+    """Return for each paper the outcome of the report at the largest budget; of several, the one with most runs."""
     found: dict[str, Report] = {}
     known = [report for report in reports if report.collected.budget in LARGEST]
     for report in sorted(known, key=lambda each: (LARGEST.index(each.collected.budget), -len(each.collected.every))):
         found.setdefault(report.collected.table.paper.rpartition(", ")[0], report)
-    return found
+    return tuple(Outcome(paper, found[paper]) for paper in PAPERS if paper in found)

@@ -38,7 +38,16 @@ def to_markdown(report: Report) -> str:
 
 def to_latex(report: Report) -> str:
     """Return the one table as a tabular, to be set in a paper."""
-    return _text("report.tex", _latex).render(report=report, columns=_latex_columns)
+    return _tabular(report, report.results)
+
+
+def effects_to_latex(report: Report) -> str:
+    """Return the effects as a tabular; empty if none has run."""
+    return _tabular(report, report.effects) if report.effects.lines else ""
+
+
+def _tabular(report: Report, block: TableBlock) -> str:
+    return str(_text("report.tex", _latex).render(report=report, block=block, columns=_latex_columns(block)))
 
 
 def to_html(report: Report) -> str:

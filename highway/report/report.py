@@ -207,10 +207,18 @@ class Report:
         """The claims that were tested, those that are decided first; None if there are none."""
         tested = [verdict for verdict in self._on_claims if verdict.detail]
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
-        lines = [Line((verdict.claim.text, str(verdict), verdict.detail)) for verdict in tested]
+        lines = [Line((each.claim.text, str(each), each.detail, str(each.effect or ""))) for each in tested]
         words = f"; words: {STATISTICS_PAGE}" if self.collected.table.paper else ""
         note = f"p is corrected for all claims, intervals are not{words}."
-        return TableBlock("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
+        block = TableBlock("Claims", ("claim", "verdict", "evidence", "effect"), tuple(lines), (), note)
+        return without_empty(block) if lines else None
+
+    @property
+    def effects(self) -> TableBlock:
+        """The effects that claims are about, of rows that have run: the paper's, ours, and a word."""
+        found = [(each.claim.text, each.effect) for each in self._on_claims if each.effect]
+        lines = [Line((text, each.paper.text, str(each.ours), each.word)) for text, each in found if each.ours]
+        return TableBlock("Effects", ("claim", "paper", "ours", "effect"), tuple(lines), ("paper", "ours"))
 
     @property
     def untested(self) -> tuple[Verdict, ...]:

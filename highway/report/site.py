@@ -17,6 +17,7 @@ from highway.config.project import project
 from highway.ledger.files import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway
 from highway.report.curves import Curves, Point, growing
+from highway.report.forest import forest_of_claims, forest_of_tables
 from highway.report.overview import of_papers, overview
 from highway.report.render import html
 from highway.report.report import Report, build_report
@@ -42,6 +43,7 @@ class Page:
     table: Table
     reports: tuple[Report, ...]
     underway: dict[str, list[str]]  # by budget: the runs that have begun and not ended
+    downloads: dict[str, list[str]]  # by budget: names of files
 
     def runs(self, report: Report) -> int:
         """Return the number of runs of a report; rows may share some."""
@@ -84,12 +86,17 @@ def build_site(
             refresh,
             page=page,
             paper=paper_of(page.table.paper),
+            effects=forest_of_claims(page.reports),
         )
     reports = [report for page in pages for report in page.reports]
     found = None if project() else overview([page.table for page in pages], reports)
     papers = [page for page in pages if of_papers(page.table)]
     own = [page for page in pages if not of_papers(page.table)]
-    _render(folder / "index.html", "index.html", ".", refresh, overview=found, papers=papers, own=own)
+    effects = forest_of_tables([page.reports for page in papers])
+    if effects:
+        write_text(folder / "effects.svg", effects, durable=False)
+    content = {"overview": found, "effects": effects, "papers": papers, "own": own}
+    _render(folder / "index.html", "index.html", ".", refresh, **content)
     return pages
 
 
@@ -129,7 +136,7 @@ def _shown_here(table: Table, outputs: Path) -> bool:
 
 def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
     """Write the reports of a table and their curves."""
-    reports, runs = [], {}
+    reports, runs, downloads = [], {}, {}
     for budget in table.budgets:
         collected = collect(table, budget, outputs)
         begun = underway(collected, outputs)
@@ -137,13 +144,15 @@ def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
         if not collected.every and not begun:
             continue
         of_budget = folder / folder_of(table) / budget
-        reports.append(write_report(collected, of_budget, draw)[0])
+        report, paths = write_report(collected, of_budget, draw)
+        reports.append(report)
+        downloads[budget] = [path.name for path in paths if path.suffix != ".svg"]
         script = json.dumps({} if table.timed else curves_of_page(collected, begun))
         name = json.dumps(f"{folder_of(table)}/{budget}")
         write_text(of_budget / "curves.js", f"(window.highway ??= {{}})[{name}] = {script};\n", durable=False)
     if not reports:
         reports.append(build_report(collect(table, table.usual_budget, outputs)))
-    return Page(table, tuple(reports), runs)
+    return Page(table, tuple(reports), runs, downloads)
 
 
 def _render(path: Path, template: str, root: str, refresh: int, **content: Any) -> None:

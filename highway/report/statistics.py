@@ -164,3 +164,15 @@ def paper_word(paper: float, rounding: float, interval: tuple[float, float], nea
         return "too wide"
     within = any(least - rounding <= paper <= most + rounding for least, most in (interval, near))
     return "within" if within else "outside"
+
+
+def effect_word(ours: Comparison, paper: Comparison) -> str:
+    """Return the word for our effect beside the paper's, whose `half` is what its rounding leaves open; one table."""
+    size, half, stated = (float(value[0]) for value in (ours.size, ours.half, paper.size))
+    with_paper = abs(size - stated) <= half + float(paper.half[0])
+    with_zero = abs(size) <= half
+    if with_paper:
+        return "too wide" if with_zero or half >= abs(stated) else "agrees"
+    if size * stated < 0 and not with_zero:
+        return "opposite"
+    return "smaller" if with_zero or abs(size) < abs(stated) else "larger"

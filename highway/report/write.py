@@ -10,18 +10,20 @@ from rich.table import Table
 
 from highway.ledger.files import write_text
 from highway.report.collect import Collected, collect
-from highway.report.details import to_csv
-from highway.report.render import to_latex, to_markdown
+from highway.report.details import claims_to_csv, to_csv
+from highway.report.render import effects_to_latex, to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.rows import with_overrides
 from highway.sweep.grid import command, find, folder_of, grid_names, left_out
 from highway.sweep.reading import table_ids
 from highway.sweep.table import ReportRequest
 
-FILES: dict[str, Callable[[Report], str]] = {
+FILES: dict[str, Callable[[Report], str]] = {  # one without a text is not written
     "table.md": to_markdown,
     "table.csv": lambda report: to_csv(report.collected),
     "table.tex": to_latex,
+    "claims.csv": lambda report: claims_to_csv(report.collected, report.verdicts),
+    "effects.tex": effects_to_latex,
 }
 
 
@@ -53,9 +55,10 @@ def write_report(collected: Collected, folder: Path, with_figures: bool = True) 
             draw(figure, collected, folder)
     drawn = [figure for figure in collected.table.figures if (folder / f"{figure.id}.svg").exists()]
     report = build_report(collected, drawn)
-    for name, layout in FILES.items():
-        write_text(folder / name, layout(report), durable=False)  # it can be made again
-    return report, [folder / name for name in (*FILES, *(f"{figure.id}.svg" for figure in drawn))]
+    texts = {name: text for name, layout in FILES.items() if (text := layout(report))}
+    for name, text in texts.items():
+        write_text(folder / name, text, durable=False)  # it can be made again
+    return report, [folder / name for name in (*texts, *(f"{figure.id}.svg" for figure in drawn))]
 
 
 class WholeWords(TableElement):

@@ -162,7 +162,7 @@ def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]])
     code, out, _ = typed("report highway_t3 --budget mini")
     paths = [Path(line) for line in out.splitlines() if line.endswith((".md", ".csv", ".tex", ".svg"))]
     assert code == 0
-    assert len(paths) == 4 and all(path.exists() for path in paths)
+    assert len(paths) == 6 and all(path.exists() for path in paths)
     finding = "at a smaller size, SDUs without dropout help: test perplexity"
     assert "Claims of the paper" in out and finding in " ".join(out.split())
     markdown, csv, latex = (next(path for path in paths if path.suffix == ending) for ending in (".md", ".csv", ".tex"))

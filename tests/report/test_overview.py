@@ -1,6 +1,7 @@
 """The overview agrees with the reports, and counts the papers' tables alone."""
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def of(outputs: Path, tables: tuple[Table, ...] = TABLES) -> Overview:
 def test_nothing_has_run(tmp_path: Path) -> None:
     found = of(tmp_path)
     assert found.total == 5, "three numbers, and two of six: r_transformer_t2 copies four"
-    assert found.counts == {"tried": 0, "within": 0, "outside": 0, "too wide": 0} and not found.largest
+    assert (found.tried, found.paper_verdicts.total(), found.outcomes) == (0, 0, ())
     assert found.missing == "Not run: highway_t1, r_transformer_t2."
 
 
@@ -39,16 +40,16 @@ def test_numbers_are_those_of_the_reports(tmp_path: Path) -> None:
     put(tmp_path, "sigmoid", 1, 1.4, budget="mini")
     found = of(tmp_path)
     words = [verdict.word for verdict in build_report(collect(TABLE, "paper", tmp_path)).paper_verdicts.values()]
-    assert found.counts == {"tried": 3, **{word: words.count(word) for word in ("within", "outside", "too wide")}}
-    assert found.counts["within"] == 1 and found.counts["outside"] == 1
+    assert found.tried == 3 and found.paper_verdicts == Counter(words)
+    assert found.paper_verdicts["within"] == 1 and found.paper_verdicts["outside"] == 1
     assert found.sentences[0] == (
         "3 of the papers' 5 numbers have been tried at the paper's own size: 1 within (where one more run of ours "
         "would fall, or up to 1 % from our mean), 1 outside, 0 in an interval too wide to tell, "
         "1 without 3 runs that learned."
     )
-    assert {paper: report.collected.budget for paper, report in found.largest.items()} == {
-        "Highway Transformer": "paper"
-    }
+    (outcome,) = found.outcomes
+    assert (outcome.paper, outcome.report.collected.budget) == ("Highway Transformer", "paper")
+    assert outcome.found == first_sentence(outcome.report.conclusion)
     assert found.missing == "Not run: r_transformer_t2."
 
 
@@ -61,7 +62,36 @@ def test_tables_of_ones_own_are_not_counted(tmp_path: Path) -> None:
     assert of(tmp_path).claims["mini"].total() > 0
     for own in (TABLE.model_copy(update={"paper": ""}), TABLE.model_copy(update={"id": "mine"})):
         found = overview([own], [build_report(dataclasses.replace(collect(TABLE, "mini", tmp_path), table=own))])
-        assert (found.total, found.claims["mini"].total(), found.largest) == (0, 0, {})
+        assert (found.total, found.claims["mini"].total(), found.outcomes) == (0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("budget", "baseline", "tanh", "words"),
+    [
+        ("paper", (1.49, 1.50, 1.51), (1.40, 1.41, 1.42), "At the paper's size, 3 runs a row: decided."),
+        ("paper", (1.49, 1.50, 1.51), (1.40, 1.60, 1.50), "At the paper's size, 3 runs a row: not decided yet."),
+        ("paper", (1.49, 1.50, 1.51), (1.40,), "At the paper's size, 1 to 3 runs a row: not tested."),
+        (
+            *("paper", (2.49, 2.50, 2.51), (1.40, 1.41, 1.42)),
+            "At the paper's size, 3 runs a row: decided for our models only, as our baseline is not at the paper's "
+            "level.",
+        ),
+        (
+            *("mini", (1.49, 1.50, 1.51), (1.60, 1.61, 1.62)),
+            "Smaller or shorter (mini), 3 runs a row: decided for this size and these data only.",
+        ),
+        ("mini", (), (1.4,), "Smaller or shorter (mini), 0 to 1 runs a row: not tested."),
+    ],
+)
+def test_how_sure_a_finding_is(
+    tmp_path: Path, budget: str, baseline: tuple[float, ...], tanh: tuple[float, ...], words: str
+) -> None:
+    """It speaks of the first claim."""
+    for row, values in (("baseline", baseline), ("tanh", tanh)):
+        for seed, value in enumerate(values, 1):
+            put(tmp_path, row, seed, value, budget)
+    (outcome,) = of(tmp_path).outcomes
+    assert outcome.sure == words
 
 
 def test_the_first_sentence_ends_where_the_next_one_begins() -> None:

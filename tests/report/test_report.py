@@ -279,7 +279,8 @@ def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
         put(tmp_path, row, 2, value + 0.01)
     _, first = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "first")
     _, second = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "second")
-    assert [path.name for path in first] == ["table.md", "table.csv", "table.tex", "convergence.svg"]
+    names = ["table.md", "table.csv", "table.tex", "claims.csv", "effects.tex", "convergence.svg"]
+    assert [path.name for path in first] == names
     for path, again in zip(first, second, strict=True):
         assert path.read_bytes() == again.read_bytes()
     assert "T-L3" in (tmp_path / "first" / "convergence.svg").read_text()

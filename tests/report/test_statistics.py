@@ -14,10 +14,12 @@ from highway.config.metrics import METRICS
 from highway.report.collect import Summary, summarise
 from highway.report.statistics import (
     Array,
+    Comparison,
     assess,
     compare,
     comparisons,
     decisions,
+    effect_word,
     holm,
     judge,
     kendall_tau,
@@ -293,3 +295,54 @@ def test_the_words_for_a_papers_number(low: float, high: float, word: str) -> No
 @pytest.mark.parametrize(("near", "word"), [((2.3, 2.36), "outside"), ((2.3, 2.365), "within"), ((2.375, 3), "within")])
 def test_a_number_near_our_mean_is_within_however_little_our_runs_spread(near: tuple[float, float], word: str) -> None:
     assert paper_word(2.37, 0.005, (2.34, 2.345), near) == word
+
+
+def words_of(compared: Comparison, paper: float, rounding: float = 0.0) -> list[str]:
+    """Return the word of each table."""
+    stated = Comparison(np.array([paper]), np.array([rounding]), np.ones(1))
+    tables = zip(compared.size, compared.half, compared.p, strict=True)
+    return [effect_word(Comparison(*(np.array([value]) for value in table)), stated) for table in tables]
+
+
+@pytest.mark.parametrize(
+    ("size", "half", "paper", "word"),
+    [
+        (1.0, 0.5, 1.2, "agrees"),
+        (-1.0, 0.5, -1.2, "agrees"),
+        (1.0, 0.5, 1.6, "smaller"),
+        (0.1, 0.5, 1.0, "smaller"),
+        (-0.1, 0.5, 1.0, "smaller"),
+        (1.0, 0.5, 0.4, "larger"),
+        (-1.0, 0.5, 0.4, "opposite"),
+        (-1.0, 0.5, -0.4, "larger"),
+        (0.4, 0.5, 0.8, "too wide"),
+        (2.0, 1.5, 0.6, "too wide"),
+        (1.0, 0.5, 0.0, "larger"),
+        (0.1, 0.5, 0.0, "too wide"),
+    ],
+)
+def test_the_word_for_an_effect(size: float, half: float, paper: float, word: str) -> None:
+    """`agrees` also needs an interval without zero, and half of it below the paper's effect."""
+    ours = Comparison(np.array([size]), np.array([half]), np.ones(1))
+    assert words_of(ours, paper) == [word]
+
+
+def test_the_rounding_of_the_papers_effect_is_allowed_for() -> None:
+    ours = Comparison(np.array([1.0]), np.array([0.5]), np.ones(1))
+    assert words_of(ours, 1.6) == ["smaller"] and words_of(ours, 1.6, rounding=0.11) == ["agrees"]
+
+
+@pytest.mark.parametrize("runs", [3, 5])
+@pytest.mark.parametrize("paper", [2.0, 4.0, 8.0])
+def test_words_for_effects_are_seldom_wrong(runs: int, paper: float) -> None:
+    """Of an effect of zero, the paper's, or the reverse; in deviations of a run. Simulated: 4,000 tables each."""
+    rng = np.random.default_rng([runs, int(paper)])
+
+    def share(effect: float, *wrong: str) -> float:
+        ours, theirs = rng.normal(effect, 1, (4000, runs)), rng.normal(0, 1, (4000, runs))
+        found = words_of(compare([(1.0, ours), (-1.0, theirs)], 0.0), paper)
+        return sum(found.count(word) for word in wrong) / len(found)
+
+    assert share(0.0, "agrees") < 0.025 and share(0.0, "opposite") < 0.03
+    assert share(paper, "smaller", "larger", "opposite") < 0.055
+    assert share(-paper, "agrees", "larger") < 0.001
