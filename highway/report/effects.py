@@ -21,7 +21,7 @@ class Effect:
     base: Row
     column: Column
     paper: Size  # its interval is what the rounding of the paper's numbers leaves open
-    ours: Size | None = None  # None without runs of both rows, and if one of them failed
+    ours: Size | None = None  # None without runs of both rows on the paper's data, and if one of them failed
     word: str = ""  # empty without an interval of ours
 
     def __str__(self) -> str:
@@ -43,9 +43,10 @@ def effect_of(claim: Claim, collected: Collected, numbers: Numbers) -> Effect | 
     stated = _stated(row.paper[claim.metric], base.paper[claim.metric], 0.5 * 10.0**-column.digits, sign, log)
     paper = Size.of(stated, sign, column.digits, log)
     runs = [numbers.values(each.id, claim.metric, log) for each in (row, base)]
-    alike = numbers.twin(row.id) == numbers.twin(base.id) or not numbers.comparable(row.id, base.id)
     compared = compare([(1.0, runs[0]), (-1.0, runs[1])], numbers.floor(claim.metric, log))
-    if alike or math.isnan(compared.size[0]):
+    same_data = collected.full_data and numbers.comparable(row.id, base.id)
+    same_runs = numbers.twin(row.id) == numbers.twin(base.id)
+    if same_runs or not same_data or math.isnan(compared.size[0]):
         return Effect(row, base, column, paper)
     ours = Size.of(compared, sign, digits, log)
     word = "" if math.isnan(ours.low) else effect_word(compared, stated)

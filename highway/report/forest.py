@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from highway.config.metrics import METRICS
+from highway.config.papers import PAPERS
 from highway.report.baselines import Size
 from highway.report.effects import Effect
 from highway.report.render import html
@@ -14,7 +15,7 @@ from highway.report.report import Report
 SHADES = {"paper": "#00395f", "medium": "#3f8fc4", "mini": "#9cc9e8"}  # of our marks, by budget
 TICKS = (1, 3, 10, 30, 100)  # percent, on both sides of zero
 WIDTH, LEFT, RIGHT = 520, 14, 366  # of the plot, and where its axis begins and ends; words stand to the right of it
-TOP, LABEL, LINE, GAP, FOOT = 34, 18, 16, 8, 22  # heights: legend, name of an effect, a budget, space below, axis
+TOP, LABEL, LINE, GAP, FOOT = 52, 18, 16, 8, 22  # heights: legend, name of an effect, a budget, space below, axis
 
 
 class Gain(NamedTuple):
@@ -47,8 +48,10 @@ class Entry:
 
 def forest_of_tables(tables: Iterable[Sequence[Report]]) -> str:
     """Return the plot of the first claim of each table, from the reports at its budgets; empty without any."""
-    found = [(reports[0].collected.table.id, entry) for reports in tables for entry in entries(reports, 1)]
-    return drawn([Entry(f"{table}: {entry.name}", entry.paper, entry.marks) for table, entry in found])
+    papers = list(PAPERS)
+    found = [(reports[0].collected.table, entry) for reports in tables for entry in entries(reports, 1)]
+    found.sort(key=lambda each: papers.index(each[0].paper.rpartition(", ")[0]))
+    return drawn([Entry(f"{table.id}: {entry.name}", entry.paper, entry.marks) for table, entry in found])
 
 
 def forest_of_claims(reports: Sequence[Report]) -> str:
@@ -68,7 +71,8 @@ def entries(reports: Sequence[Report], count: int | None = None) -> list[Entry]:
                 papers[name] = _gain(effect, effect.paper, base.paper[metric])
                 level = report.collected.summary(base.id, metric)
                 gain = _gain(effect, effect.ours, level.mean) if effect.ours and level else None
-                marks.setdefault(name, []).append(Mark(report.collected.budget, gain, effect.word or verdict.word))
+                why = verdict.word if report.collected.full_data else "other data"
+                marks.setdefault(name, []).append(Mark(report.collected.budget, gain, effect.word or why))
     return [Entry(name, papers[name], _with_runs(of)) for name, of in marks.items()]
 
 

@@ -54,7 +54,7 @@ def _certainty(word: str) -> str:
     if tone(word) == "open":
         return "not tested"
     if NOT_REPRODUCED in word:
-        return "decided for our models only, as our baseline is not at the paper's level"
+        return "decided for our models only, whose baseline misses the paper's number"
     return "decided for this size and these data only"
 
 

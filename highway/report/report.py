@@ -19,7 +19,6 @@ from highway.report.evidence import NOT_RUN, Verdict, tone, verdicts
 from highway.report.finding import conclusion
 from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS, PaperVerdict, paper_verdicts
 from highway.report.paper_verdicts import counted as counted_numbers
-from highway.report.statistics import kendall_tau
 from highway.report.table_block import Line, TableBlock, without_empty
 from highway.sweep.grid import command
 from highway.sweep.table import Column, Figure, Row
@@ -27,7 +26,6 @@ from highway.sweep.typed import as_override
 
 COPIED = "†"
 ONLY_ALONE = "Times count only where nothing else ran."
-FEWEST_RANKED = 4  # rows whose order is compared with the paper's
 SPREAD = "Median (lowest to highest) where runs spread by more than 5 %, or not all learned."
 NOT_LEARNED = "Not learned: no better than the frequencies in training."
 STATISTICS_PAGE = "docs/STATISTICS.md"
@@ -186,21 +184,6 @@ class Report:
         words = [f"{count[word]} {word}" for word in PAPER_WORDS]
         words += [f"{total - count.total()} without {ENOUGH} runs that learned"] if total > count.total() else []
         return f"Of {counted(total, 'number')} of the paper: {listing(words)} ({STATISTICS_PAGE})."
-
-    @property
-    def rank_agreement(self) -> str:
-        """A sentence on how far our order of the paper's rows agrees with the paper's; empty with too few rows."""
-        metric = self.collected.table.headline
-        pairs = [
-            (ours.mean, row.paper[metric])
-            for row in self.rows
-            if metric in row.paper and not (row.disputed or row.copied) and self.collected.learned(row.id)
-            if (ours := self.collected.summary(row.id, metric))
-        ]
-        tau = kendall_tau([ours for ours, _ in pairs], [paper for _, paper in pairs]) if len(pairs) > 1 else None
-        if tau is None or len(pairs) < FEWEST_RANKED or self.collected.only_works or self.collected.table.timed:
-            return ""
-        return f"Order of {len(pairs)} rows against the paper's: Kendall's tau {tau:+.2f} (1: equal, -1: reversed)."
 
     @cached_property
     def claims(self) -> TableBlock | None:

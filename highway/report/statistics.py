@@ -25,15 +25,6 @@ WIDEST = 0.05  # half of a prediction interval, as a share of the paper's number
 CLOSE = 0.01  # a paper's number this near to our mean is within, however narrow the interval is
 
 
-def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
-    """Return Kendall's tau-b of two orders of the same rows (1: equal, -1: reversed); None if all values are equal."""
-    if len(set(ours)) < 2 or len(set(papers)) < 2:
-        return None
-    from scipy import stats  # takes half a second to import
-
-    return float(stats.kendalltau(ours, papers).statistic)
-
-
 def on_log_scale(metric: str) -> bool:
     """Return whether the spread of a metric grows with its mean, so that ratios are compared."""
     card = METRICS[metric]

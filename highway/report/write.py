@@ -18,7 +18,7 @@ from highway.sweep.grid import command, find, folder_of, grid_names, left_out
 from highway.sweep.reading import table_ids
 from highway.sweep.table import ReportRequest
 
-FILES: dict[str, Callable[[Report], str]] = {  # one without a text is not written
+FILES: dict[str, Callable[[Report], str]] = {  # a file without a text is not kept
     "table.md": to_markdown,
     "table.csv": lambda report: to_csv(report.collected),
     "table.tex": to_latex,
@@ -55,10 +55,14 @@ def write_report(collected: Collected, folder: Path, with_figures: bool = True) 
             draw(figure, collected, folder)
     drawn = [figure for figure in collected.table.figures if (folder / f"{figure.id}.svg").exists()]
     report = build_report(collected, drawn)
-    texts = {name: text for name, layout in FILES.items() if (text := layout(report))}
-    for name, text in texts.items():
-        write_text(folder / name, text, durable=False)  # it can be made again
-    return report, [folder / name for name in (*texts, *(f"{figure.id}.svg" for figure in drawn))]
+    written = []
+    for name, layout in FILES.items():
+        if text := layout(report):
+            write_text(folder / name, text, durable=False)  # it can be made again
+            written.append(folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
+    return report, [*written, *(folder / f"{figure.id}.svg" for figure in drawn)]
 
 
 class WholeWords(TableElement):

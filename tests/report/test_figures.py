@@ -66,8 +66,7 @@ def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
     assert band([points], "valid", "tokens")[0].tolist() == [25_000, 50_000]
 
 
-def test_sections_and_figures_of_a_table_of_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report has the order of the rows against the paper's, and all figures are drawn."""
+def test_all_figures_of_a_table_of_many_rows_are_drawn(tmp_path: Path) -> None:
     real = Path(__file__).parents[2] / "outputs" / "reference" / "series"
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "series").symlink_to(real)
@@ -78,13 +77,10 @@ def test_sections_and_figures_of_a_table_of_many_rows(tmp_path: Path, monkeypatc
     names = [f"blocks.{layer}.{sublayer}.gate" for layer in range(6) for sublayer in ("attention", "feed_forward")]
     (folder / "probes").mkdir()
     np.savez(folder / "probes" / "gate_biases.npz", **{name: rng.normal(size=512) for name in names})  # type: ignore[arg-type]
-    report, paths = write_report(collect(XL, "paper", tmp_path), tmp_path / "report")
-    order = "Order of 4 rows against the paper's: Kendall's tau +0.67 (1: equal, -1: reversed)."
-    assert report.rank_agreement == order, "without the row whose number is disputed"
+    _, paths = write_report(collect(XL, "paper", tmp_path), tmp_path / "report")
     assert {path.name for path in paths} >= {"convergence.svg", "ablation.svg", "gate_biases.svg"}
     assert all(path.stat().st_size > 500 for path in paths if path.suffix == ".svg")
     assert "the authors' logs" in (tmp_path / "report" / "convergence.svg").read_text()
-    assert order in (tmp_path / "report" / "table.md").read_text()
 
 
 def test_the_authors_logs_end_where_the_papers_table_does() -> None:

@@ -73,8 +73,7 @@ def test_tables_of_ones_own_are_not_counted(tmp_path: Path) -> None:
         ("paper", (1.49, 1.50, 1.51), (1.40,), "At the paper's size, 1 to 3 runs a row: not tested."),
         (
             *("paper", (2.49, 2.50, 2.51), (1.40, 1.41, 1.42)),
-            "At the paper's size, 3 runs a row: decided for our models only, as our baseline is not at the paper's "
-            "level.",
+            "At the paper's size, 3 runs a row: decided for our models only, whose baseline misses the paper's number.",
         ),
         (
             *("mini", (1.49, 1.50, 1.51), (1.60, 1.61, 1.62)),

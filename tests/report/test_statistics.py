@@ -22,7 +22,6 @@ from highway.report.statistics import (
     effect_word,
     holm,
     judge,
-    kendall_tau,
     on_log_scale,
     paper_word,
     prediction_interval,
@@ -96,11 +95,6 @@ def test_values_that_grow_with_their_mean_are_compared_as_ratios() -> None:
         *("train_ppl", "valid_ppl", "test_ppl", "seen_ppl", "train_seconds", "decoding_seconds", "inference_seconds"),
         *("step_seconds", "train_time_h", "peak_memory_mib", "tokens_per_second"),
     }
-
-
-def test_kendalls_tau_is_scipys_and_needs_two_orders() -> None:
-    assert kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]) == pytest.approx(stats.kendalltau([1, 2, 3, 4], [1, 3, 2, 4])[0])
-    assert kendall_tau([1, 1], [1, 2]) is None
 
 
 def test_two_rows_are_compared_by_welchs_test_and_its_interval() -> None:
