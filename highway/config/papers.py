@@ -9,7 +9,7 @@ class Paper:
 
     authors: tuple[str, ...]
     title: str
-    claim: str  # what it says of its gate, in a sentence of ours
+    message: str  # what it says of its models, in our words
     venue: str = ""
     year: int | None = None
     doi: str = ""
@@ -63,6 +63,11 @@ PAPERS = {  # name in table files -> paper
 }
 
 
+def paper_name(origin: str) -> str:
+    """Return the name in a table's `paper`, such as `R-Transformer, Table 2`."""
+    return origin.rpartition(", ")[0]
+
+
 def paper_of(origin: str) -> Paper | None:
     """Return the paper of a table's `paper`, such as `R-Transformer, Table 2`; None for any other table."""
-    return PAPERS.get(origin.rpartition(", ")[0])
+    return PAPERS.get(paper_name(origin))

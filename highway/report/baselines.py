@@ -83,6 +83,15 @@ class Difference:
         return f"{self.row.label} is {word} than {self.base.label} by {self.magnitude} ({counted(self.runs, 'run')})"
 
 
+def between(row: str, base: str, metric: str, numbers: Numbers) -> Comparison | None:
+    """Compare two rows; None without runs of both, if they are the same runs, and if they have other data."""
+    if numbers.twin(row) == numbers.twin(base) or not numbers.comparable(row, base):
+        return None
+    log = on_log_scale(metric)
+    ours, theirs = (numbers.values(name, metric, log) for name in (row, base))
+    return compare([(1.0, ours), (-1.0, theirs)], numbers.floor(metric, log)) if ours.size and theirs.size else None
+
+
 def differences(collected: Collected) -> dict[str, Difference]:
     """Compare each row with its baseline, and return the differences by row.
 
@@ -94,12 +103,9 @@ def differences(collected: Collected) -> dict[str, Difference]:
     found = {}
     for row in () if collected.only_works else table.rows:
         base = table.base(row.id)
-        if not base or numbers.twin(row.id) == numbers.twin(base) or not collected.comparable(row.id, base):
-            continue
-        ours, theirs = (numbers.values(name, metric, log) for name in (row.id, base))
-        if ours.size and theirs.size:
-            compared = compare([(1.0, ours), (-1.0, theirs)], numbers.floor(metric, log))
+        if base and (compared := between(row.id, base, metric, numbers)):
+            runs = min(numbers.values(name, metric, log).size for name in (row.id, base))
             failed = bool(np.isnan(compared.size[0]))
             size = None if failed else Size.of(compared, sign, table.digits(metric), log)
-            found[row.id] = Difference(row, table.row(base), metric, min(ours.size, theirs.size), size)
+            found[row.id] = Difference(row, table.row(base), metric, runs, size)
     return found

@@ -248,8 +248,8 @@ def claims_to_csv(collected: Collected, verdicts: Sequence[Verdict]) -> str:
         if found:
             sizes = (found.ours.value, found.ours.low, found.ours.high) if found.ours else (math.nan,) * 3
             ours = [None if math.isnan(size) else size for size in sizes]
-            unit = "share" if found.paper.is_share else claim.metric
-            effect = [found.row.id, found.base.id, unit, found.paper.value, *ours, found.word]
+            unit = "share" if found.paper.is_share else METRICS[claim.metric].unit or METRICS[claim.metric].kind
+            effect = [found.row.id, found.base.id, unit, round(found.paper.value, 9), *ours, found.word]
         writer.writerow(map(no_formula, (*about, verdict.detail, *effect, claim.quote, claim.where)))
     return text.getvalue() if verdicts else ""
 

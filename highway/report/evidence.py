@@ -51,10 +51,11 @@ def verdicts(collected: Collected) -> list[Verdict]:
         return []
     evidence = Evidence(collected)
     p_values = judge(claims, evidence.numbers)
-    return [
-        replace(evidence.verdict(claim, int(decision), float(p)), effect=effect_of(claim, collected, evidence.numbers))
+    found = [
+        evidence.verdict(claim, int(decision), float(p))
         for claim, (decision,), (p,) in zip(claims, decisions(p_values), p_values.min(1), strict=True)
     ]
+    return [replace(each, effect=effect_of(each.claim, each.word, collected, evidence.numbers)) for each in found]
 
 
 def claims_of(collected: Collected) -> list[Claim]:
@@ -106,16 +107,12 @@ class Evidence:
         full_data = self.collected.full_data
         if self.collected.budget == "paper" and full_data:
             needed = measurement(claim.metric)
-            reproduced = not any((self._base(*pair), needed) in self.missed for pair in claim.pairs)
+            reproduced = not any((self.table.oriented(*pair)[1], needed) in self.missed for pair in claim.pairs)
             if reproduced or not decision:
                 return SUPPORTED[decision]
             return f"{ORDERED[decision]} ({NOT_REPRODUCED})"
         data = "" if full_data else f", {self.collected.data_source} data"
         return f"{ORDERED[decision]} ({self.collected.budget}{data})"
-
-    def _base(self, row: str, than: str) -> str:
-        """Return the row of a pair with which the table compares the other one; else the second."""
-        return row if self.table.base(than) == row else than
 
     def _failed(self, row: str, values: Array) -> str:
         """Return how many runs of a row have learned."""
@@ -130,7 +127,7 @@ class Evidence:
         limit = f" (limit {100 * claim.share:+.1f} %)" if claim.kind == "at_most" else ""
         if claim.kind == "growing":
             sign, (row, than) = 1, (claim.pairs[number + 1][0], row)
-        elif self.table.base(than) == row and not limit:  # the direction in which the report compares them elsewhere
+        elif not limit and self.table.oriented(row, than) != (row, than):
             sign, row, than = -sign, than, row
         digits, shift = self.table.digits(metric.name), math.log1p(claim.share)
         size = Size.of(compared, sign, digits, compares_ratios(claim), shift)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from highway.config.home import CONF
-from highway.config.papers import PAPERS
+from highway.config.papers import PAPERS, paper_name
 from highway.errors import counted, listing
 from highway.report.evidence import AGREE, DISAGREE, NOT_REPRODUCED, tone
 from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS
@@ -26,11 +26,13 @@ class Outcome:
     report: Report
 
     @property
-    def claim(self) -> str:
-        return PAPERS[self.paper].claim
+    def message(self) -> str:
+        """What the paper claims, in our words."""
+        return PAPERS[self.paper].message
 
     @property
     def found(self) -> str:
+        """What we found, as the first sentence of the report."""
         return first_sentence(self.report.conclusion)
 
     @property
@@ -48,7 +50,7 @@ class Outcome:
 def _certainty(word: str) -> str:
     """Return what the verdict on a claim decides."""
     if word.startswith(("supported", "refuted")):
-        return "decided"
+        return word
     if word.startswith("undecided"):
         return "not decided yet"
     if tone(word) == "open":
@@ -128,7 +130,7 @@ def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:
 def _outcomes(reports: Iterable[Report]) -> tuple[Outcome, ...]:
     """Return for each paper the outcome of the report at the largest budget; of several, the one with most runs."""
     found: dict[str, Report] = {}
-    known = [report for report in reports if report.collected.budget in LARGEST]
+    known = [report for report in reports if report.collected.budget in LARGEST and report.verdicts]
     for report in sorted(known, key=lambda each: (LARGEST.index(each.collected.budget), -len(each.collected.every))):
-        found.setdefault(report.collected.table.paper.rpartition(", ")[0], report)
+        found.setdefault(paper_name(report.collected.table.paper), report)
     return tuple(Outcome(paper, found[paper]) for paper in PAPERS if paper in found)

@@ -192,7 +192,7 @@ class Report:
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
         lines = [Line((each.claim.text, str(each), each.detail, str(each.effect or ""))) for each in tested]
         words = f"; words: {STATISTICS_PAGE}" if self.collected.table.paper else ""
-        note = f"p is corrected for all claims, intervals are not{words}."
+        note = f"p is corrected for all claims, intervals and effects are not{words}."
         block = TableBlock("Claims", ("claim", "verdict", "evidence", "effect"), tuple(lines), (), note)
         return without_empty(block) if lines else None
 
@@ -252,7 +252,8 @@ class Report:
         """The tables that the site folds below the report."""
         lines = tuple(Line((each.claim.text, each.claim.quoted, str(each))) for each in self._on_claims)
         claims = without_empty(TableBlock("Every claim", ("claim", "the paper", "verdict"), lines))
-        return [*([claims] if lines else []), *details(self.collected, self.paper_verdicts)]
+        blocks = [block for block in (claims, self.effects) if block.lines]
+        return [*blocks, *details(self.collected, self.paper_verdicts)]
 
 
 def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report:

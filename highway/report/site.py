@@ -44,6 +44,7 @@ class Page:
     reports: tuple[Report, ...]
     underway: dict[str, list[str]]  # by budget: the runs that have begun and not ended
     downloads: dict[str, list[str]]  # by budget: names of files
+    judged: tuple[Report, ...]  # the reports with verdicts, for the plot; without, one that has not run
 
     def runs(self, report: Report) -> int:
         """Return the number of runs of a report; rows may share some."""
@@ -86,13 +87,13 @@ def build_site(
             refresh,
             page=page,
             paper=paper_of(page.table.paper),
-            effects=forest_of_claims(page.reports),
+            effects=forest_of_claims(page.judged),
         )
     reports = [report for page in pages for report in page.reports]
     found = None if project() else overview([page.table for page in pages], reports)
     papers = [page for page in pages if of_papers(page.table)]
     own = [page for page in pages if not of_papers(page.table)]
-    effects = forest_of_tables([page.reports for page in papers])
+    effects = forest_of_tables([page.judged for page in papers])
     if effects:
         write_text(folder / "effects.svg", effects, durable=False)
     content = {"overview": found, "effects": effects, "papers": papers, "own": own}
@@ -150,9 +151,10 @@ def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
         script = json.dumps({} if table.timed else curves_of_page(collected, begun))
         name = json.dumps(f"{folder_of(table)}/{budget}")
         write_text(of_budget / "curves.js", f"(window.highway ??= {{}})[{name}] = {script};\n", durable=False)
-    if not reports:
-        reports.append(build_report(collect(table, table.usual_budget, outputs)))
-    return Page(table, tuple(reports), runs, downloads)
+    judged = [report for report in reports if report.verdicts]
+    if not reports or (table.paper and not judged):
+        judged = [build_report(collect(table, table.usual_budget, outputs))]
+    return Page(table, tuple(reports or judged), runs, downloads, tuple(judged))
 
 
 def _render(path: Path, template: str, root: str, refresh: int, **content: Any) -> None:

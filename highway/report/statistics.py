@@ -8,8 +8,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +51,12 @@ class Measurements(Protocol):
         """Return whether these rows have the same data."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Welch's test of a difference between rows in B tables; fields are (B,)."""
 
     size: Array  # of the means' difference; NaN if a run failed
     half: Array  # half the length of its 95 % interval; NaN where a row has one run
+    reach: Array  # the same of the difference of one more run of each row
     p: Array  # two-sided; 1 where nothing can be tested
 
 
@@ -66,19 +65,34 @@ def compare(rows: Sequence[tuple[float, Array]], floor: float, shift: float = 0.
 
     Each row has its own deviation, of at least `floor`; the degrees of freedom are Satterthwaite's.
     """
-    size, squared, bound = np.array(shift), np.array(0.0), np.array(0.0)
+    size, of_means, of_runs = np.array(shift), [], []  # variances, each with its degrees of freedom
     with np.errstate(divide="ignore", invalid="ignore"):
         for weight, runs in rows:
             known = np.where(np.isneginf(runs).any(1, keepdims=True), np.nan, runs)
             count = (~np.isnan(known)).sum(1)
             mean = np.nansum(known, axis=1) / count
             variance = np.nansum((known - mean[:, None]) ** 2, axis=1) / (count - 1)
-            error = weight**2 * np.maximum(variance, floor**2) / count
-            size, squared, bound = size + weight * mean, squared + error, bound + error**2 / (count - 1)
-        freedom = squared**2 / bound
-        p = 2 * special.stdtr(freedom, -np.abs(size) / np.sqrt(squared))
-        half = special.stdtrit(freedom, 1 - LEVEL / 2) * np.sqrt(squared)
-    return Comparison(size, half, np.where(np.isnan(p), 1.0, p))
+            scaled = weight**2 * np.maximum(variance, floor**2)
+            size = size + weight * mean
+            of_means.append((scaled / count, count - 1))
+            of_runs.append((scaled * (1 + 1 / count), count - 1))
+        freedom, deviation = _of_sum(of_means)
+        p = 2 * special.stdtr(freedom, -np.abs(size) / deviation)
+    return Comparison(size, _half(of_means), _half(of_runs), np.where(np.isnan(p), 1.0, p))
+
+
+def _half(variances: Sequence[tuple[Array, Array]]) -> Array:
+    """Return half the length of the 95 % interval of a sum of independent estimates."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom, deviation = _of_sum(variances)
+        return np.asarray(special.stdtrit(freedom, 1 - LEVEL / 2) * deviation)
+
+
+def _of_sum(variances: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return Satterthwaite's degrees of freedom and the deviation of a sum of independent estimates."""
+    squared = np.sum([variance for variance, _ in variances], axis=0)
+    bound = np.sum([variance**2 / freedom for variance, freedom in variances], axis=0)
+    return squared**2 / bound, np.sqrt(squared)
 
 
 def comparisons(claim: Claim, numbers: Measurements, runs: int | None = None) -> list[Comparison]:
@@ -157,13 +171,12 @@ def paper_word(paper: float, rounding: float, interval: tuple[float, float], nea
     return "within" if within else "outside"
 
 
-def effect_word(ours: Comparison, paper: Comparison) -> str:
-    """Return the word for our effect beside the paper's, whose `half` is what its rounding leaves open; one table."""
-    size, half, stated = (float(value[0]) for value in (ours.size, ours.half, paper.size))
-    with_paper = abs(size - stated) <= half + float(paper.half[0])
+def effect_word(ours: Comparison, paper: float, rounding: float) -> str:
+    """Return the word for our effect, of one table, beside the paper's, which is rounded and of one run a row."""
+    size, half, reach = (float(value[0]) for value in (ours.size, ours.half, ours.reach))
     with_zero = abs(size) <= half
-    if with_paper:
-        return "too wide" if with_zero or half >= abs(stated) else "agrees"
-    if size * stated < 0 and not with_zero:
+    if abs(size - paper) <= reach + rounding:
+        return "too wide" if with_zero or reach >= abs(paper) else "agrees"
+    if size * paper < 0 and not with_zero:
         return "opposite"
-    return "smaller" if with_zero or abs(size) < abs(stated) else "larger"
+    return "smaller" if with_zero or abs(size) < abs(paper) else "larger"

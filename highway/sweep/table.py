@@ -364,6 +364,10 @@ class Table(Part):
             return self.rows[0].id if row_id != self.rows[0].id else None
         return next((base for base, rows in self.against.items() if row_id in rows), None)
 
+    def oriented(self, row_id: str, than: str) -> tuple[str, str]:
+        """Return a pair of rows as reports compare them: first the row, then its baseline, if one of them is that."""
+        return (than, row_id) if self.base(than) == row_id else (row_id, than)
+
     def beside(self, row_id: str) -> Row:
         """Return the row beside which a row is explained: its baseline; the first row for one that has none."""
         return self.row(self.base(row_id) or self.rows[0].id)

@@ -15,12 +15,12 @@ from highway.report.collect import collect
 from highway.report.details import claims_to_csv
 from highway.report.effects import Effect
 from highway.report.evidence import verdicts
-from highway.report.forest import drawn, entries, forest_of_claims, forest_of_tables
+from highway.report.forest import SHADES, Entry, Mark, entries, forest_of_claims, forest_of_tables, forest_svg
 from highway.report.render import effects_to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.sweep.reading import load_table
 from highway.sweep.table import Epochs, Table
-from tests.support.tables import TABLE, put
+from tests.support.tables import TABLE, TRANSLATION, put, put_translation
 
 pytestmark = pytest.mark.usefixtures("no_published_records")
 MNIST = load_table("r_transformer_t1")
@@ -81,8 +81,7 @@ def test_perplexities_are_compared_as_ratios(tmp_path: Path) -> None:
     "claim",
     [
         {"metric": "valid_bpc"},
-        {"metric": "train_seconds"},
-        {"metric": "valid_loss", "over": Epochs(1, 2)},
+        {"over": Epochs(1, 1)},
         {"better": ["tanh", "sigmoid"]},
         {"better": [], "at_most": ["tanh"], "share": 0.1},
         {"better": ["matched"]},
@@ -91,6 +90,23 @@ def test_perplexities_are_compared_as_ratios(tmp_path: Path) -> None:
 def test_only_a_claim_on_one_pair_of_the_papers_test_numbers_has_an_effect(tmp_path: Path, claim: Any) -> None:
     write(tmp_path, baseline=BASELINE, tanh=TANH, sigmoid=TANH, matched=TANH)
     assert effect(tmp_path, claiming(**claim)) is None
+
+
+def test_the_papers_effect_has_its_own_digits(tmp_path: Path) -> None:
+    ratio, difference = (effect(tmp_path, claiming(load_table(name))) for name in ("hsg_t1", "highway_t5"))
+    assert ratio is not None and (ratio.paper.text, ratio.paper.value) == ("-0.6 %", pytest.approx(65.0 / 65.4 - 1))
+    assert difference is not None and difference.paper.text == "-0.02915"
+
+
+def test_runs_that_agree_in_every_digit_are_not_sure_beyond_their_last_one(tmp_path: Path) -> None:
+    write(tmp_path, baseline=(1.5, 1.5, 1.5), tanh=(1.4, 1.4, 1.4))
+    found = effect(tmp_path, claiming())
+    assert found is not None and found.ours is not None and found.ours.low < -0.1005 < -0.0995 < found.ours.high
+
+
+def test_a_time_has_no_effect(tmp_path: Path) -> None:
+    for metric, known in (("bleu", True), ("inference_seconds", False)):
+        assert bool(effect(tmp_path, claiming(TRANSLATION, metric=metric))) == known
 
 
 def test_copied_and_disputed_numbers_and_tables_of_ones_own_have_no_effect(tmp_path: Path) -> None:
@@ -102,20 +118,22 @@ def test_copied_and_disputed_numbers_and_tables_of_ones_own_have_no_effect(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("tanh", "changes", "ours"),
+    ("tanh", "changes", "ours", "word"),
     [
-        ((), {}, None),
-        ((1.38,), {}, "-0.130 (one run)"),
-        ((1.38,), {"status": "diverged"}, None),
-        (TANH, {"data": {"source": "files", "sha256": {"train": "b"}, "counting_loss": 99.0}}, None),
+        ((), {}, None, "not run"),
+        ((1.38,), {}, "-0.130 (one run)", "one run"),
+        ((1.38,), {"status": "diverged"}, None, "a run failed"),
+        (TANH, {"data": {"source": "files", "sha256": {"train": "b"}, "counting_loss": 99.0}}, None, "not comparable"),
     ],
 )
-def test_without_runs_to_compare_there_is_no_word(tmp_path: Path, tanh: Any, changes: Any, ours: str | None) -> None:
+def test_without_runs_to_compare_the_word_is_a_reason(
+    tmp_path: Path, tanh: Any, changes: Any, ours: str | None, word: str
+) -> None:
     write(tmp_path, baseline=BASELINE)
     for seed, value in enumerate(tanh, 1):
         put(tmp_path, "tanh", seed, value, **changes)
     found = effect(tmp_path, claiming())
-    assert found is not None and (str(found.ours) if found.ours else None, found.word) == (ours, "")
+    assert found is not None and (str(found.ours) if found.ours else None, found.word) == (ours, word)
 
 
 def test_effects_are_in_the_report_in_csv_and_in_latex(tmp_path: Path) -> None:
@@ -125,13 +143,14 @@ def test_effects_are_in_the_report_in_csv_and_in_latex(tmp_path: Path) -> None:
     lines = list(csv.DictReader(io.StringIO(claims_to_csv(made.collected, made.verdicts))))
     assert [line["claim"] for line in lines] == [claim.text for claim in TABLE.claims]
     first, second, *_, last = lines
-    assert (first["row"], first["baseline"], first["unit"], first["word"]) == ("tanh", "baseline", "test_bpc", "agrees")
+    assert (first["row"], first["baseline"], first["unit"], first["word"]) == ("tanh", "baseline", "bits", "agrees")
     assert float(first["paper_effect"]) == pytest.approx(PAPER) and float(first["low"]) < float(first["effect"])
-    assert (second["verdict"], second["low"], second["word"]) == ("one run", "", "")
+    assert (second["verdict"], second["low"], second["word"]) == ("one run", "", "one run")
     assert first["quote"] == TABLE.claims[0].quote and last["paper_effect"] == ""
     latex = effects_to_latex(made)
     assert "beats no gate on test bpc & $-$0.131 & $-$0.132 ($-$0.1" in latex and " & agrees \\\\" in latex
-    assert effects_to_latex(report(tmp_path / "empty")) == ""
+    smoke = report(tmp_path, "smoke")
+    assert effects_to_latex(smoke) == claims_to_csv(smoke.collected, smoke.verdicts) == ""
 
 
 def circles(svg: str) -> list[tuple[str, float, float]]:
@@ -156,10 +175,10 @@ def test_the_forest_plot_has_a_line_for_each_budget_with_runs(tmp_path: Path) ->
         [mark for mark in circles(svg) if mark[0] != "none"],
     )
     (zero,) = re.findall(r'<line x1="([\d.]+)"[^>]*stroke="#565656"', svg)
-    assert [colour for colour, *_ in ours] == ["#00395f", "#9cc9e8"]
+    assert [colour for colour, *_ in ours] == ["#00304f", "#5596cc"]
     assert ours[0][1] < float(zero) < paper[0][1] < ours[1][1], "worse, the paper's, and better than the paper's"
     assert [y for *_, y in paper[:2]] == [y for *_, y in ours], "the paper's beside each of ours"
-    assert svg.count('stroke-width="2.4"') == 1, "one run has no interval"
+    assert svg.count('stroke-width="3"/>') == svg.count('stroke-width="1"/>') == 1, "one run has no interval"
     text = words(svg)
     assert "+ tanh SDU against T-L3 (test bpc)" in text and "at paper: opposite" in text and "at mini: one run" in text
     assert text.count("not run") == 2, "the claims on sigmoid SDUs"
@@ -168,7 +187,47 @@ def test_the_forest_plot_has_a_line_for_each_budget_with_runs(tmp_path: Path) ->
         "highway_t1: + tanh SDU against T-L3 (test bpc)",
         "r_transformer_t1: R-Transformer against Transformer (accuracy)",
     ]
-    assert forest_of_claims([report(tmp_path, table=TABLE.model_copy(update={"paper": ""}))]) == drawn([]) == ""
+    assert forest_of_claims([report(tmp_path, table=TABLE.model_copy(update={"paper": ""}))]) == ""
+
+
+def test_the_plot_takes_any_table_of_a_paper(tmp_path: Path) -> None:
+    """Labels are text; an effect may be zero; two claims may be about one effect; a budget may have any name."""
+    rows = [row.model_copy(update={"label": "<b> & c", "paper": {"test_bpc": 1.5}}) for row in TABLE.rows]
+    table = TABLE.model_copy(update={"rows": rows, "claims": [TABLE.claims[0], TABLE.claims[0]]})
+    bare = forest_of_claims([report(tmp_path, table=table)])
+    assert [colour for colour, *_ in circles(bare)] == ["none"] and "<b> & c against <b> & c (test bpc)" in words(bare)
+    for row in ("baseline", "tanh"):
+        for seed in (1, 2):
+            put(tmp_path, row, seed, 1.5, table=table)
+    svg = forest_of_claims([report(tmp_path, table=table)])
+    assert len(circles(svg)) == 2 and "at paper: too wide" in words(svg)
+    assert forest_of_claims([report(tmp_path, table=table.model_copy(update={"columns": TABLE.columns[:1]}))]) == ""
+    (own, paper) = circles(forest_svg([Entry("a", 2.0, (Mark("large", "agrees", 1.0),))]))
+    assert own[1] < paper[1] and own[0] not in SHADES.values()
+
+
+def test_a_failed_run_and_other_data_are_said(tmp_path: Path) -> None:
+    """Also if another budget has an effect. A table without runs has not run."""
+    write(tmp_path, baseline=BASELINE, tanh=TANH)
+    put(tmp_path, "tanh", 4, 1.4, status="diverged")
+    write(tmp_path, "mini", baseline=BASELINE, tanh=TANH)
+    (first, *_) = entries([report(tmp_path), report(tmp_path, "mini")])
+    assert [(mark.budget, mark.word, mark.gain is None) for mark in first.marks] == [
+        ("paper", "a run failed", True),
+        ("mini", "agrees", False),
+    ]
+    assert [mark.word for entry in entries([report(tmp_path, table=MNIST)]) for mark in entry.marks] == ["not run"]
+    sample = {"source": "sample", "sha256": {"train": "s"}, "counting_loss": 99.0}
+    for row in ("g1_e4h6", "t_e4h6"):
+        put(tmp_path, row, 1, 1.0, table=TRANSLATION, data=sample, metrics={"bleu": {"best": 4.0, "last": 4.0}})
+    (other, *_) = entries([report(tmp_path, table=TRANSLATION)])
+    assert [(mark.word, mark.gain) for mark in other.marks] == [("other data", None)]
+
+
+def test_a_baseline_of_zero_has_no_gain(tmp_path: Path) -> None:
+    for row, bleu in (("g1_e4h6", 2.0), ("t_e4h6", 0.0)):
+        put_translation(tmp_path, row, bleu)
+    assert entries([report(tmp_path, table=TRANSLATION)])[0].marks[0].gain is None
 
 
 def test_gains_are_relative_to_the_baseline_and_of_an_accuracy_to_its_error(tmp_path: Path) -> None:
@@ -179,9 +238,9 @@ def test_gains_are_relative_to_the_baseline_and_of_an_accuracy_to_its_error(tmp_
     write(tmp_path, baseline=(2.0, 2.0), tanh=(1.5, 1.5))
     (entry,) = entries([report(tmp_path, table=MNIST)], 1)
     (mark,) = entry.marks
-    assert mark.gain is not None
-    assert mark.gain.value == pytest.approx(100 * (0.955 - 0.91) / (1 - 0.91)) and mark.gain.low < 0 < mark.gain.high
+    assert mark.means and mark.runs and mark.runs[0] < mark.means[0] < 0 < mark.means[1] < mark.runs[1]
+    assert mark.gain == pytest.approx(100 * (0.955 - 0.91) / (1 - 0.91))
     rows = [MNIST.row(name).paper["test_accuracy"] for name in ("r_transformer", "transformer")]
-    assert entry.paper.value == pytest.approx(100 * (rows[0] - rows[1]) / (1 - rows[1]))
-    (bits,) = (found.marks[0].gain for found in entries([report(tmp_path)], 1))
-    assert bits is not None and bits.value == pytest.approx(25)
+    assert entry.paper == pytest.approx(100 * (rows[0] - rows[1]) / (1 - rows[1]))
+    (bits,) = entries([report(tmp_path)], 1)
+    assert bits.marks[0].gain == pytest.approx(25)

@@ -68,7 +68,7 @@ def test_tables_of_ones_own_are_not_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("budget", "baseline", "tanh", "words"),
     [
-        ("paper", (1.49, 1.50, 1.51), (1.40, 1.41, 1.42), "At the paper's size, 3 runs a row: decided."),
+        ("paper", (1.49, 1.50, 1.51), (1.40, 1.41, 1.42), "At the paper's size, 3 runs a row: supported."),
         ("paper", (1.49, 1.50, 1.51), (1.40, 1.60, 1.50), "At the paper's size, 3 runs a row: not decided yet."),
         ("paper", (1.49, 1.50, 1.51), (1.40,), "At the paper's size, 1 to 3 runs a row: not tested."),
         (

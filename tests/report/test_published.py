@@ -68,14 +68,14 @@ def test_readme_and_the_papers_pages_begin_with_the_outcome(reports: list[list[R
     readme = (HOME / "README.md").read_text()
     assert [outcome.paper for outcome in found.outcomes] == [*PAPERS]
     for outcome in found.outcomes:
-        line = f"| {outcome.claim} | {outcome.found} | {outcome.sure} |"
+        line = f"| {outcome.message} | {outcome.found} | {outcome.sure} |"
         page = re.search(rf"\[{outcome.paper}\]\((docs/papers/\w+\.md)\).* {re.escape(line)}", readme)
         assert page, f"README lacks: {line}"
         assert line in (HOME / page[1]).read_text().partition("\n## ")[0], f"{page[1]} does not begin with: {line}"
     beginning = readme.partition("```bash")[0]
     words = " ".join(beginning.split())
     assert all(sentence in words for sentence in found.sentences[:2])
-    assert ("None of their numbers is reproduced yet" in words) == (found.paper_verdicts["within"] == 0)
+    assert ("None of the papers' numbers is reproduced yet" in words) == (found.paper_verdicts["within"] == 0)
     assert len(re.findall(r"\d\.\d", beginning)) <= MOST_DECIMALS
     for table, text in (
         ("highway_t3", "the {} runs of `highway_t3` took {:.1f} hours of an H200 together"),

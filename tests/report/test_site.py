@@ -73,10 +73,10 @@ def test_an_index_and_a_page_a_table(tmp_path: Path) -> None:
     index = spaced(folder / "index.html")
     assert "2 of the papers' 6 numbers" in index and "Not run: highway_t2" in index
     assert "tanh SDU beats no gate on test bpc: supported (+ tanh SDU against T-L3: -0.100" in index
-    assert "+ tanh SDU against T-L3 (test bpc)" in index and "at paper: smaller" in index
+    assert "+ tanh SDU against T-L3 (test bpc)" in index and "at paper: agrees" in index
     assert (folder / "effects.svg").read_text() in (folder / "index.html").read_text()
     page = spaced(folder / "highway_t1" / "index.html")
-    assert "+ sigmoid SDU against T-L3 (test bpc) not run" in page and "smaller (paper: -0.131)" in page
+    assert "+ sigmoid SDU against T-L3 (test bpc) not run" in page and "agrees (paper: -0.131)" in page
     assert all(f"“{claim.quote}” ({claim.where})" in page for claim in TABLE.claims)
     assert "1.410 ± 0.010" in page and "✓ supported" in page and "✓ within: " in page
     assert "highway train -m table=highway_t2" in spaced(folder / "highway_t2" / "index.html")
@@ -86,6 +86,16 @@ def test_an_index_and_a_page_a_table(tmp_path: Path) -> None:
     assert rows[1]["runs"][0]["splits"]["valid"]["bpc"] == [2.15, 1.9, 1.65, 1.4]
     assert rows[1]["paper"]["valid_bpc"] == TABLE.row("tanh").paper["valid_bpc"]
     assert "tanh,'+ tanh SDU" in (folder / "highway_t1" / "paper" / "table.csv").read_text()
+
+
+@pytest.mark.usefixtures("no_published_records")
+def test_a_table_with_smoke_runs_alone_stays_in_the_plot(tmp_path: Path) -> None:
+    put(tmp_path, "tanh", 1, 1.4, "smoke")
+    folder = made(tmp_path, [TABLE])
+    assert all(
+        "+ tanh SDU against T-L3 (test bpc) not run" in spaced(page)
+        for page in (folder / "index.html", folder / "highway_t1" / "index.html")
+    )
 
 
 @pytest.mark.usefixtures("no_published_records")
