@@ -78,10 +78,13 @@ def _mark(collected: Collected, effect: Effect) -> Mark:
     factor = _percent(metric, level.mean, effect.paper.is_share) if level else 0.0
     if not (effect.ours and effect.next and factor):
         return Mark(collected.budget, effect.word)
-    means, runs = (sorted((factor * size.low, factor * size.high)) for size in (effect.ours, effect.next))
-    has_interval = not math.isnan(effect.ours.low)
-    intervals = (tuple(means), tuple(runs)) if has_interval else (None, None)
-    return Mark(collected.budget, effect.word, factor * effect.ours.value, *intervals)
+    gain = factor * effect.ours.value
+    if math.isnan(effect.ours.low):
+        return Mark(collected.budget, effect.word, gain)
+    (low, high), (least, most) = (
+        sorted((factor * each.low, factor * each.high)) for each in (effect.ours, effect.next)
+    )
+    return Mark(collected.budget, effect.word, gain, (low, high), (least, most))
 
 
 def _percent(metric: str, level: float, is_share: bool) -> float:
@@ -96,8 +99,9 @@ def forest_svg(effects: Sequence[Entry]) -> str:
     if not effects:
         return ""
     marks = [mark for entry in effects for mark in entry.marks if mark.gain is not None]
-    ends = [end for mark in marks for end in (mark.gain, *(mark.runs or ())) if end is not None]
-    low, high = (of([0.0, *(entry.paper for entry in effects), *ends]) for of in (min, max))
+    values = [0.0, *(entry.paper for entry in effects), *(mark.gain for mark in marks if mark.gain is not None)]
+    values += [end for mark in marks for end in mark.runs or ()]
+    low, high = min(values), max(values)
     span = (_root(high) - _root(low)) or 1.0
 
     def across(percent: float) -> float:

@@ -27,12 +27,12 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """What the paper claims, in our words."""
+        """The claim of the paper, in our words."""
         return PAPERS[self.paper].message
 
     @property
     def found(self) -> str:
-        """What we found, as the first sentence of the report."""
+        """The finding: the first sentence of the report."""
         return first_sentence(self.report.conclusion)
 
     @property
