@@ -104,6 +104,14 @@ def test_runs_that_agree_in_every_digit_are_not_sure_beyond_their_last_one(tmp_p
     assert found is not None and found.ours is not None and found.ours.low < -0.1005 < -0.0995 < found.ours.high
 
 
+@pytest.mark.parametrize(("further", "word"), [(0.0028, "agrees"), (0.0038, "larger")])
+def test_the_rounding_of_the_papers_numbers_is_allowed_for(tmp_path: Path, further: float, word: str) -> None:
+    """One more run of such rows reaches 0.0023 far, and rounding leaves another 0.001 open."""
+    write(tmp_path, baseline=(1.5, 1.5, 1.5), tanh=(1.5 + PAPER - further,) * 3)
+    found = effect(tmp_path, claiming())
+    assert found is not None and found.word == word
+
+
 def test_a_time_has_no_effect(tmp_path: Path) -> None:
     for metric, known in (("bleu", True), ("inference_seconds", False)):
         assert bool(effect(tmp_path, claiming(TRANSLATION, metric=metric))) == known
