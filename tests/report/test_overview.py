@@ -93,6 +93,17 @@ def test_how_sure_a_finding_is(
     assert outcome.sure == words
 
 
+def test_the_report_with_most_runs_at_the_largest_budget_stands_for_a_paper(tmp_path: Path) -> None:
+    other = load_table("highway_t2")
+    put(tmp_path, "tanh", 1, 1.4, "mini")
+    for row in ("tanh", "sigmoid"):
+        put(tmp_path, row, 1, 1.4, "mini", table=other)
+    reports = [build_report(collect(table, "mini", tmp_path)) for table in (TABLE, other)]
+    assert [outcome.report for outcome in overview([TABLE, other], reports).outcomes] == [reports[1]]
+    without = build_report(collect(TABLE.model_copy(update={"claims": []}), "mini", tmp_path))
+    assert overview([TABLE], [without]).outcomes == ()
+
+
 def test_the_first_sentence_ends_where_the_next_one_begins() -> None:
     assert first_sentence("It has 2.4 (n = 3). The paper has 2.") == "It has 2.4 (n = 3)."
 
