@@ -8,7 +8,7 @@ from hydra.plugins import config_source, search_path_plugin
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import OmegaConf
 
-from highway.config.layers import OPTIONS, option
+from highway.cards.gated_layers import OPTIONS, option
 from highway.config.project import confs
 from highway.sweep import inline, local, ray, slurm, sweeper
 

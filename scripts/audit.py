@@ -22,10 +22,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from torch import Tensor, nn
 
+from highway.cards.models import Remembers
 from highway.config import project
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.config.models import Remembers
 from highway.config.sentences import one_sentence
 from highway.describe import gates_of
 from highway.errors import Refused, counted

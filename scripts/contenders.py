@@ -17,9 +17,9 @@ from swapped import SWAPS, Swapped
 from torch import Tensor, nn
 
 from highway.blocks.layers import sinusoids
-from highway.config.datasets import PADDING
+from highway.cards.datasets import PADDING
+from highway.cards.models import EncoderDecoder, Transformer, TransformerXL
 from highway.config.experiment import Experiment
-from highway.config.models import EncoderDecoder, Transformer, TransformerXL
 from highway.data.pairs import SENTENCE, PairBatch
 from highway.run.compiled import lengths_vary
 from highway.run.trial import Contender, Entry

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from highway.cards.metrics import METRICS
 from highway.config.experiment import Experiment
-from highway.config.metrics import METRICS
 from highway.ledger.identity import identity
 from highway.sweep.table import Claim, Column, Stated, Table
 

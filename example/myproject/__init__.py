@@ -1,7 +1,7 @@
 """The cards of this project: one gate and one data set."""
 
-from highway.config.datasets import DATASETS, DatasetCard
-from highway.config.gates import GATES, GateCard
+from highway.cards.datasets import DATASETS, DatasetCard
+from highway.cards.gates import GATES, GateCard
 
 GATES["residual"]["layer_scale"] = GateCard(
     "myproject.layer_scale:LayerScale",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from highway.config.datasets import LanguageDataset
+from highway.cards.datasets import LanguageDataset
 from highway.data.texts import Streams, cached_streams
 
 HELD_OUT = {"valid": 0, "test": 4}  # the hundreds of these numbers, modulo 9: 1800 to 1899 are in the validation split

@@ -3,7 +3,7 @@ from pathlib import Path
 import torch
 from myproject.layer_scale import LayerScale
 
-from highway.config.gates import GateOptions
+from highway.cards.gates import GateOptions
 from highway.testing import assert_causal, assert_equation, assert_resumes
 
 SMALL = ["gate=layer_scale", "dataset=counting", "model.width=16", "model.heads=2", "model.feed_forward=32"]

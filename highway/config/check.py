@@ -7,14 +7,14 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
-from highway.config.datasets import DATASETS
+from highway.cards.datasets import DATASETS
+from highway.cards.models import MODELS
 from highway.config.experiment import Experiment, Folders
 from highway.config.guard import check_hydra
-from highway.config.keys import Written
-from highway.config.mistakes import Extra, validated
-from highway.config.models import MODELS
 from highway.config.sections import CARDS, ROOT, SWEEP_ONLY, kind_of
 from highway.errors import Refused, as_typed, closest, listing
+from highway.keys.declare import Written
+from highway.keys.mistakes import Extra, validated
 
 
 def check(config: DictConfig) -> Experiment:

@@ -4,11 +4,11 @@ import re
 
 from omegaconf import DictConfig, OmegaConf
 
-from highway.config.datasets import DATASETS
+from highway.cards.datasets import DATASETS
+from highway.cards.models import MODELS
 from highway.config.home import CONF
-from highway.config.keys import fields_on, options_of
-from highway.config.models import MODELS
 from highway.config.sections import SECTIONS, kind_of
+from highway.keys.declare import fields_on, options_of
 
 WIDTH = 31  # of a line, before its comment
 KEY = re.compile(r"(?P<indent> *)(?P<key>\w+):.*")

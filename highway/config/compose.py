@@ -26,14 +26,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.config import layers
+from highway.cards import gated_layers
 from highway.config.check import check, check_dataset
 from highway.config.experiment import Experiment
 from highway.config.groups import check_words, is_group
 from highway.config.home import CONF
 from highway.config.sections import SECTIONS
-from highway.config.yaml_file import not_valid, parsed
 from highway.errors import Refused
+from highway.keys.yaml_file import not_valid, parsed
 
 SEARCH_PATH = "hydra.searchpath"
 PACKAGE = re.compile(r"^# *@package +(\S+)", re.MULTILINE)
@@ -116,7 +116,7 @@ def _files_of(group: str, name: str) -> tuple[dict[str, Any], ...]:
     """Return what an option of conf/ sets, a file at a time in Hydra's order: first those that it builds on."""
     if name == "_neutral" and group in WITH_NEUTRAL:
         return ({group: SECTIONS[group]().model_dump()},)
-    if group == "layers" and (chosen_layers := layers.option(name)):
+    if group == "layers" and (chosen_layers := gated_layers.option(name)):
         return (*_files_of(group, "_neutral"), {group: chosen_layers})
     path = CONF / group / f"{name}.yaml"
     text = path.read_bytes() if path.is_file() else b""

@@ -6,16 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import Field, SerializeAsAny, StringConstraints
 
-from highway.config import layers
-from highway.config.cards import Card
-from highway.config.datasets import DATASETS, DatasetCard
-from highway.config.gates import GATES, GateOptions
-from highway.config.keys import Folder, Text, Written, key
-from highway.config.models import MODELS, ModelCard, Remembers
-from highway.config.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
-from highway.config.tasks import TASKS, TaskCard, TaskOptions
-from highway.config.training import CALLBACKS, CallbackOptions, Debug, Logger, Trainer
+from highway.cards import gated_layers
+from highway.cards.callbacks import CALLBACKS, CallbackOptions
+from highway.cards.card import Card
+from highway.cards.datasets import DATASETS, DatasetCard
+from highway.cards.gates import GATES, GateOptions
+from highway.cards.models import MODELS, ModelCard, Remembers
+from highway.cards.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
+from highway.cards.tasks import TASKS, TaskCard, TaskOptions
+from highway.config.trainer import Debug, Logger, Trainer
 from highway.errors import Refused, listing
+from highway.keys.declare import Folder, Text, Written, key
 
 LARGEST_SEED = 2**63 - 1  # the largest that torch takes
 READS = {"sequence": "one text", "pair": "a source and its target"}
@@ -35,7 +36,7 @@ class Layers(Written):
     def at(self, location: str, layers_of_model: int) -> tuple[int, ...]:
         """Return the layers that have a gate at a location of the model."""
         name = location if location in type(self).model_fields else "attention"
-        return layers.selected(getattr(self, name), layers_of_model, f"layers.{name}")
+        return gated_layers.selected(getattr(self, name), layers_of_model, f"layers.{name}")
 
 
 @dataclass(frozen=True)

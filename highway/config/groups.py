@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from highway.config import layers
+from highway.cards import gated_layers
 from highway.config.project import confs
 from highway.errors import Refused, listing
 
@@ -22,7 +22,7 @@ def is_group(name: str) -> bool:
 def options(group: str) -> list[str]:
     """Return the options of a configuration group; of `layers`, which takes any range, some examples."""
     if group == "layers":
-        return list(layers.OPTIONS)
+        return list(gated_layers.OPTIONS)
     return sorted({path.stem for conf in confs() for path in (conf / group).glob("*.yaml")})
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
 
-from highway.config import layers
+from highway.cards import gated_layers
 from highway.config.check import flat, joined
 from highway.config.compose import PRIMARY, SEARCH_PATH, loader, override_of, sets_value
 from highway.config.groups import check_words
 from highway.config.project import confs
 from highway.config.sections import SECTIONS
-from highway.config.yaml_file import read_yaml
+from highway.keys.yaml_file import read_yaml
 
 NEUTRAL = "the neutral default"
 
@@ -37,7 +37,7 @@ def origins(overrides: Sequence[str]) -> dict[str, str]:
         elif name == "_neutral":
             content, source = SECTIONS[group]().model_dump(), NEUTRAL
         else:  # an option of the group `layers`, which has no files
-            content, source = dict(layers.option(name) or {}), typed.get(path, "conf/train.yaml")
+            content, source = dict(gated_layers.option(name) or {}), typed.get(path, "conf/train.yaml")
         content = {key: value for key, value in content.items() if key not in ("defaults", "hydra")}
         set_by |= {joined(default.package or "", key): source for key in flat(content)}
     for override in overrides:

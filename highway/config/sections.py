@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from highway.config.cards import Card
-from highway.config.datasets import DATASETS
+from highway.cards.callbacks import CALLBACKS, CallbackOptions
+from highway.cards.card import Card
+from highway.cards.datasets import DATASETS
+from highway.cards.gates import GATES, GateOptions, ScoreGateOptions, StateGateOptions
+from highway.cards.models import MODELS
+from highway.cards.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
+from highway.cards.tasks import TASKS, TaskOptions
 from highway.config.experiment import Experiment, Layers
-from highway.config.gates import GATES, GateOptions, ScoreGateOptions, StateGateOptions
-from highway.config.keys import Written
-from highway.config.models import MODELS
-from highway.config.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
-from highway.config.tasks import TASKS, TaskOptions
-from highway.config.training import CALLBACKS, CallbackOptions, Debug, Logger, Trainer
+from highway.config.trainer import Debug, Logger, Trainer
+from highway.keys.declare import Written
 
 SECTIONS: dict[str, type[Written]] = {  # the keys that a section has whatever its cards add
     "gate": GateOptions,

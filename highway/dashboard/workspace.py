@@ -7,8 +7,8 @@ from pathlib import Path
 import wandb_workspaces.reports.v2 as reports
 import wandb_workspaces.workspaces as workspaces
 
+from highway.cards.metrics import KINDS, METRICS
 from highway.config.home import outputs_folder
-from highway.config.metrics import KINDS, METRICS
 from highway.dashboard import mirror
 from highway.errors import Refused, counted
 from highway.ledger.files import read_json, write_json

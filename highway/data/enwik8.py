@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from highway.config.datasets import LanguageDataset
+from highway.cards.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.sources import ENWIK8
 from highway.data.texts import Streams, cached_streams

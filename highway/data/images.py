@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from highway.config.datasets import CLASSES, SIDE, ImageDataset
+from highway.cards.datasets import CLASSES, SIDE, ImageDataset
 from highway.config.experiment import Experiment
 from highway.data import sample_digits
 from highway.data.batches import ExampleData, Rows

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from highway.config.datasets import END, PADDING
+from highway.cards.datasets import END, PADDING
 from highway.config.experiment import Experiment
 from highway.data.batches import ExampleData, Rows, in_groups
 from highway.data.translation import Corpus

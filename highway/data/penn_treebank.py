@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from highway.config.datasets import LanguageDataset
+from highway.cards.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.sources import PENN_TREEBANK
 from highway.data.texts import Streams, cached_streams

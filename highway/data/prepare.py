@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from highway.cards.datasets import DATASETS, PUBLISHED
 from highway.config.compose import dataset as composed_dataset
-from highway.config.datasets import DATASETS, PUBLISHED
 from highway.config.experiment import Experiment
 
 

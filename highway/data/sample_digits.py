@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from highway.config.datasets import CLASSES, SIDE
+from highway.cards.datasets import CLASSES, SIDE
 
 IMAGES = {"train": 2000, "test": 400}
 SEED = 19981111

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from highway.config.datasets import KEYS
+from highway.cards.datasets import KEYS
 
 TUNES = {"train": 120, "valid": 20, "test": 20}
 SEED = 20120626

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from highway.config.datasets import DATASETS, LanguageDataset
+from highway.cards.datasets import DATASETS, LanguageDataset
 from highway.data.fetch import cached
 from highway.errors import Refused
 from highway.ledger.files import read_json, write_json, written_atomically

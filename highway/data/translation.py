@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
+from highway.cards.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
 from highway.data.fetch import cached
 from highway.data.sources import SUBSTITUTE, TED

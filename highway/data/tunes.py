@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from highway.config.datasets import KEYS, MusicDataset
+from highway.cards.datasets import KEYS, MusicDataset
 from highway.config.experiment import Experiment
 from highway.data import sample_tunes
 from highway.data.batches import ExampleData, Rows, in_groups

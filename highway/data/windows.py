@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from highway.config.datasets import NO_MEMORY, Context, Cut
+from highway.cards.datasets import NO_MEMORY, Context, Cut
+from highway.cards.metrics import SEEN
 from highway.config.experiment import Experiment
-from highway.config.metrics import SEEN
 from highway.data.batches import EvaluationBatches, ExperimentData, TrainingBatches, lanes_of
 from highway.data.counting import counting_loss
 from highway.data.texts import Streams

@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from highway.config.cards import loaded
-from highway.config.gates import GATES
+from highway.cards.card import loaded
+from highway.cards.gates import GATES
 
 
 class Gate(nn.Module):

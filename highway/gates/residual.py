@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.config.gates import GateOptions
+from highway.cards.gates import GateOptions
 from highway.describe import MAP, ZERO
 from highway.gates.gate import Gate
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from highway.config.gates import ScoreGateOptions
+from highway.cards.gates import ScoreGateOptions
 from highway.describe import MAP, ZERO
 from highway.errors import Refused
 from highway.gates.gate import Gate, build_gate

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.config.gates import StateGateOptions
+from highway.cards.gates import StateGateOptions
 from highway.describe import MAP, constant
 from highway.gates.gate import Gate
 

@@ -10,11 +10,11 @@ import hashlib
 import json
 from typing import Any
 
+from highway.cards.gates import GateOptions
+from highway.cards.optimisers import SCHEDULE_KEYS
 from highway.config.experiment import Experiment, Folders
-from highway.config.gates import GateOptions
-from highway.config.keys import Written, declared, fields_on, unread
-from highway.config.optimisers import SCHEDULE_KEYS
 from highway.config.sections import CARDS, kinds_of
+from highway.keys.declare import Written, declared, fields_on, unread
 
 PARTS = ("model", "gate", "layers", "dataset", "task", "optimizer", "schedule", "callback", "trainer")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from highway.config.datasets import DATASETS
-from highway.config.mistakes import validated
+from highway.cards.datasets import DATASETS
 from highway.errors import Corrupt, Refused
+from highway.keys.mistakes import validated
 from highway.ledger.files import verified, with_checksum, written_atomically
 
 log = logging.getLogger("highway")

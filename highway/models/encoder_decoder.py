@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, distance_codes, dropout
 from highway.blocks.scored_attention import CrossAttention, Earlier, KeysValues, Past, SelfAttention
+from highway.cards.models import EncoderDecoder
 from highway.config.experiment import Gating
-from highway.config.models import EncoderDecoder
 from highway.describe import gates_of
 from highway.gates.scores import score_gate
 from highway.models.initial import Glorot

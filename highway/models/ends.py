@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from highway.blocks.layers import dropout
 from highway.blocks.scored_attention import KeysValues, Past
-from highway.config.datasets import CLASSES, KEYS, PADDING, Context
+from highway.cards.datasets import CLASSES, KEYS, PADDING, Context
+from highway.cards.models import Remembers
 from highway.config.experiment import Experiment
-from highway.config.models import Remembers
 from highway.describe import EMBEDDING, ZERO, Kind
 from highway.models.encoder_decoder import Encoded, EncoderDecoderBackbone
 

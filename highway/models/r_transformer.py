@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from highway.blocks.layers import LayerNorm, Sublayer
 from highway.blocks.local_rnn import LocalRNN
+from highway.cards.models import RTransformer
 from highway.config.experiment import Gating
-from highway.config.models import RTransformer
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 from highway.models.transformer import Block, final_norm

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from highway.blocks.layers import dropout
+from highway.cards.models import Recurrent
 from highway.config.experiment import Gating
-from highway.config.models import Recurrent
 from highway.describe import uniform
 from highway.gates.gate import build_gate
 from highway.gates.state import NewState

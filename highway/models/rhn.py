@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from highway.blocks.layers import dropout
 from highway.blocks.rhn_loop import Loop
+from highway.cards.models import RHN
 from highway.config.experiment import Gating
-from highway.config.models import RHN
 from highway.describe import MAP, MAP_BIAS, InitialValues, constant
 from highway.gates.gate import build_gate
 from highway.models.backbone import Backbone

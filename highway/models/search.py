@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from highway.blocks.scored_attention import Past
-from highway.config.datasets import END, START
+from highway.cards.datasets import END, START
 from highway.models.ends import Pieces
 
 DROPPED = 1 / 8  # fraction of the rows that must have ended before they are removed

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.layers import dropout
+from highway.cards.models import TCN
 from highway.config.experiment import Gating
-from highway.config.models import TCN
 from highway.describe import MAP, MAP_BIAS, normal
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch

@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout, sinusoids
+from highway.cards.models import Blocks, Transformer
 from highway.config.experiment import Gating
-from highway.config.models import Blocks, Transformer
 from highway.describe import MAP_BIAS, Kind, copied, uniform
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch

@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, distance_codes, dropout
-from highway.config.datasets import NO_MEMORY, Context
+from highway.cards.datasets import NO_MEMORY, Context
+from highway.cards.models import TransformerXL
 from highway.config.experiment import Gating
-from highway.config.models import TransformerXL
 from highway.describe import VECTOR
 from highway.models.backbone import Backbone
 from highway.models.initial import Normal

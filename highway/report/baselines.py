@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.errors import counted
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers

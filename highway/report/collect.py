@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from highway.cards.datasets import NO_RESULT
+from highway.cards.metrics import METRICS, OF_A_MODEL
 from highway.config import home
-from highway.config.datasets import NO_RESULT
 from highway.config.experiment import Experiment
-from highway.config.metrics import METRICS, OF_A_MODEL
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves

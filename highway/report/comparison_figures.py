@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.report.collect import Collected
 from highway.report.style import COLOURS, DASHES, NOTE, PLAIN, SPLITS, looks
 from highway.sweep.table import Figure, Row

@@ -7,9 +7,9 @@ outputs/reference/counting.yaml has it for earlier records.
 from functools import cache
 from pathlib import Path
 
+from highway.cards.metrics import METRICS
 from highway.config import home
-from highway.config.metrics import METRICS
-from highway.config.yaml_file import read_yaml
+from highway.keys.yaml_file import read_yaml
 from highway.ledger.record import worse_than_counting
 from highway.report.sample import Sample
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from highway.config.metrics import METRICS, OF_A_RECORD
+from highway.cards.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
 from highway.ledger.files import written_atomically
 from highway.report.collect import Collected

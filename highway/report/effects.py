@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.report.baselines import Size, between
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers

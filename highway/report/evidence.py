@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.errors import listing
 from highway.report.baselines import Size
 from highway.report.collect import Collected

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from highway.config.metrics import KINDS, METRICS
+from highway.cards.metrics import KINDS, METRICS
 from highway.report.collect import Collected, authors_logs
 from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
 from highway.report.curves import Point

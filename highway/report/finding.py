@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.errors import counted, listing
 from highway.report.baselines import Difference
 from highway.report.collect import Collected

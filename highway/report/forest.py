@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from highway.config.metrics import METRICS
-from highway.config.papers import PAPERS, paper_name
+from highway.cards.metrics import METRICS
+from highway.cards.papers import PAPERS, paper_name
 from highway.report.collect import Collected
 from highway.report.effects import Effect
 from highway.report.evidence import NOT_RUN

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.report.collect import Collected
 from highway.report.counting import examples, is_sound
 from highway.report.curves import mean_over

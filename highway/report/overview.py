@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from highway.cards.papers import PAPERS, paper_name
 from highway.config.home import CONF
-from highway.config.papers import PAPERS, paper_name
 from highway.errors import counted, listing
 from highway.report.evidence import AGREE, DISAGREE, NOT_REPRODUCED, tone
 from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS

@@ -4,7 +4,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from highway.config.metrics import LIKELIHOOD, METRICS
+from highway.cards.metrics import LIKELIHOOD, METRICS
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers
 from highway.report.statistics import CLOSE, LOOKS, on_log_scale, paper_word, prediction_interval

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from highway.cards.metrics import METRICS, OF_A_RECORD
 from highway.config.check import flat
-from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
 from highway.ledger.identity import identity
 from highway.report.baselines import DASH, Difference, differences

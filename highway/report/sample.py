@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from highway.config.datasets import DATASETS, RANDOM, SAMPLE
-from highway.config.metrics import METRICS, OF_A_RECORD, Metric
-from highway.config.yaml_file import read_yaml
+from highway.cards.datasets import DATASETS, RANDOM, SAMPLE
+from highway.cards.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Refused
+from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import DONE, RunDirectory, roots, seed_directories
 from highway.ledger.record import leave_out, read_record
 from highway.report.curves import Curves, Outline, Point, curves_of

@@ -11,8 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
-from highway.config.metrics import KINDS
-from highway.config.papers import paper_of
+from highway.cards.metrics import KINDS
+from highway.cards.papers import paper_of
 from highway.config.project import project
 from highway.ledger.files import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway

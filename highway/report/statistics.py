@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.sweep.table import Claim, Epochs
 
 Array = NDArray[np.float64]

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
+from highway.cards.gates import GATES
+from highway.cards.models import MODELS
 from highway.config.experiment import Experiment
-from highway.config.gates import GATES
-from highway.config.models import MODELS
 from highway.report.collect import Collected
 
 PLAIN = "#222222"  # a model without a gate in a table of gates

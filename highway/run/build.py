@@ -4,9 +4,9 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from highway.config.cards import loaded
+from highway.cards.callbacks import CALLBACKS
+from highway.cards.card import loaded
 from highway.config.experiment import Experiment
-from highway.config.training import CALLBACKS
 from highway.data.prepare import streams
 from highway.describe import flat
 from highway.models.initial import initialise

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import torch
 
+from highway.cards.models import Recurrent
 from highway.config.experiment import Experiment
-from highway.config.models import Recurrent
 from highway.errors import Refused
 from highway.run import build
 

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from highway.blocks.kernels import can_compile
-from highway.config.cards import loaded
+from highway.cards.card import loaded
+from highway.cards.models import RHN
 from highway.config.experiment import Experiment
-from highway.config.models import RHN
-from highway.config.training import CUDA_GRAPH_MODES
+from highway.config.trainer import CUDA_GRAPH_MODES
 from highway.data.batches import lanes_of
 from highway.errors import Refused
 from highway.models import rhn

@@ -20,7 +20,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.environments import ClusterEnvironment, LightningEnvironment, SLURMEnvironment
 
-from highway.config.training import Trainer
+from highway.config.trainer import Trainer
 from highway.errors import Refused
 from highway.ledger.machine import UNSET, rank, started_by_srun
 from highway.run.checkpoint import Interrupted

@@ -14,10 +14,10 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
+from highway.cards.metrics import METRICS
 from highway.config.experiment import Experiment
-from highway.config.metrics import METRICS
 from highway.config.project import project
-from highway.config.training import Trainer
+from highway.config.trainer import Trainer
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
 from highway.ledger.directory import RunDirectory

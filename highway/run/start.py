@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 
 from highway.config.experiment import Experiment
-from highway.config.yaml_file import as_yaml
 from highway.errors import Refused
+from highway.keys.yaml_file import as_yaml
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration

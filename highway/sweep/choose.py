@@ -21,9 +21,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from highway.config.keys import Written, key, unlike
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.errors import as_typed, closest, counted, listing
+from highway.keys.declare import Written, key, unlike
 from highway.ledger.directory import DONE, RunDirectory
 
 SOURCES = ("paper", "own")

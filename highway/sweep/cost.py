@@ -14,10 +14,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from torch.utils.flop_counter import FlopCounterMode
 
+from highway.cards.models import Remembers
 from highway.clock import clock
 from highway.config import home
 from highway.config.experiment import Experiment
-from highway.config.models import Remembers
 from highway.data.prepare import verify
 from highway.describe import parameter_counts
 from highway.errors import Refused, counted, listing

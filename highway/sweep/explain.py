@@ -9,18 +9,18 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from highway.config.cards import where
+from highway.cards.card import where
+from highway.cards.gates import GATES, READINGS
+from highway.cards.optimisers import OPTIMISERS
 from highway.config.check import flat
 from highway.config.compose import chosen, experiment
 from highway.config.experiment import Experiment
-from highway.config.gates import GATES, READINGS
-from highway.config.keys import added
-from highway.config.optimisers import OPTIMISERS
 from highway.config.origins import NEUTRAL
 from highway.config.origins import origins as origins_of
 from highway.config.project import conf_file
 from highway.config.sections import CARDS
 from highway.errors import counted, listing
+from highway.keys.declare import added
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command

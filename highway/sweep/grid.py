@@ -17,13 +17,13 @@ from typing import Any
 
 import yaml
 
+from highway.cards.metrics import KINDS, SPLITS
 from highway.config import home
-from highway.config.keys import Written
-from highway.config.metrics import KINDS, SPLITS
-from highway.config.mistakes import validated
 from highway.config.project import needs_project, project
-from highway.config.yaml_file import as_yaml, parsed
 from highway.errors import Refused, as_typed, closest, listing
+from highway.keys.declare import Written
+from highway.keys.mistakes import validated
+from highway.keys.yaml_file import as_yaml, parsed
 from highway.ledger.files import write_text
 from highway.ledger.identity import names_run
 from highway.sweep.reading import load_table, metrics_of_runs, parse_table, read_table, table_ids

@@ -18,9 +18,9 @@ from hydra.plugins.launcher import Launcher as HydraLauncher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from highway.config.keys import Written
-from highway.config.mistakes import validated
 from highway.errors import Refused, counted
+from highway.keys.declare import Written
+from highway.keys.mistakes import validated
 from highway.sweep.planned import EXIT_REFUSED, Planned
 from highway.sweep.typed import quoted, search_path
 

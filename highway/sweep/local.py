@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from highway.config.keys import Written, number
 from highway.errors import Refused
+from highway.keys.declare import Written, number
 from highway.ledger.machine import cores, output_of
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned

@@ -18,8 +18,8 @@ from pathlib import Path
 from highway.config.check import flat
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.config.yaml_file import read_yaml
 from highway.errors import Held, Refused, counted, listing
+from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import DONE, RunDirectory, is_published, roots
 from highway.ledger.identity import PARTS, configuration, identified, is_unread, names_run
 from highway.sweep import grid

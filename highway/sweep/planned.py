@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from highway.config.experiment import Experiment
-from highway.config.training import Trainer
+from highway.config.trainer import Trainer
 from highway.ledger.directory import DONE, RunDirectory
 
 EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it

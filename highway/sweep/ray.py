@@ -13,9 +13,9 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from highway.config.extras import need
-from highway.config.keys import Written, number
 from highway.config.project import SETTING, project
 from highway.errors import Refused
+from highway.keys.declare import Written, number
 from highway.ledger.files import append_text, made_folder
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned

@@ -5,15 +5,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from highway.config.datasets import DATASETS
+from highway.cards.datasets import DATASETS
+from highway.cards.metrics import LIKELIHOOD, OF_A_RECORD, OF_A_TIMING
+from highway.cards.tasks import metrics_of
 from highway.config.groups import options
-from highway.config.metrics import LIKELIHOOD, OF_A_RECORD, OF_A_TIMING
-from highway.config.mistakes import validated
 from highway.config.project import conf_file
 from highway.config.sections import SECTIONS
-from highway.config.tasks import metrics_of
-from highway.config.yaml_file import Yaml, parsed
 from highway.errors import Refused, closest, listing
+from highway.keys.mistakes import validated
+from highway.keys.yaml_file import Yaml, parsed
 from highway.sweep.table import PLACEHOLDER, Claim, Row, Table
 
 RECIPE = ("model", "dataset", *SECTIONS)

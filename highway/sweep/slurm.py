@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from highway.config.extras import need
-from highway.config.keys import Text, Written, matching, number
 from highway.errors import Refused
+from highway.keys.declare import Text, Written, matching, number
 from highway.ledger.lease import STALE
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned

@@ -10,10 +10,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from highway.config.keys import Written, choice, key, matching, number, unlike
-from highway.config.metrics import KINDS, METRICS, SPLITS
-from highway.config.mistakes import bounds
+from highway.cards.metrics import KINDS, METRICS, SPLITS
 from highway.errors import Refused, closest, listing
+from highway.keys.declare import Written, choice, key, matching, number, unlike
+from highway.keys.mistakes import bounds
 from highway.sweep.choose import Choose, Combination
 from highway.sweep.typed import key_of, last_on_each_key
 
@@ -145,7 +145,7 @@ class Row(Part):
 class Column(Part):
     """A column shows a metric; the metric's card says which direction is better, and gives the default title."""
 
-    metric: str = key(..., "The metric, one of highway/config/metrics.py.", options=METRICS.keys)
+    metric: str = key(..., "The metric, one of highway/cards/metrics.py.", options=METRICS.keys)
     title: str = Field(
         description="The title; by default that of the metric.",
         default_factory=lambda column: METRICS[column["metric"]].full_title,

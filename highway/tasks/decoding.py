@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from highway.config.datasets import PADDING
+from highway.cards.datasets import PADDING
 from highway.models.ends import Pieces
 from highway.models.search import Decoder, Recomputed, beam, decoder, greedy
 

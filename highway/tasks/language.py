@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
+from highway.cards.models import Remembers
 from highway.config.experiment import Experiment
-from highway.config.models import Remembers
 from highway.data.batches import lanes_of
 from highway.data.windows import TextBatch
 from highway.models.backbone import joined, mapped

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from highway.config.cards import loaded
-from highway.config.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
+from highway.cards.card import loaded
+from highway.cards.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
 from highway.errors import Refused
 
 

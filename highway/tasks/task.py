@@ -33,9 +33,9 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from highway.config.cards import loaded
+from highway.cards.card import loaded
+from highway.cards.metrics import measures_of
 from highway.config.experiment import Experiment
-from highway.config.metrics import measures_of
 from highway.data.batches import ExperimentData, lanes_of
 from highway.describe import flat, named_parameters, probes_of
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
@@ -53,7 +53,7 @@ class Learnt(NamedTuple):
 
 
 class Measure(Protocol):
-    """A metric of predictions, computed from sums over a split; `measured` in highway/config/metrics.py adds it."""
+    """A metric of predictions, computed from sums over a split; `measured` in highway/cards/metrics.py adds it."""
 
     counted: tuple[str, ...]  # names of the sums
 

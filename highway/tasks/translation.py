@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.config.datasets import PADDING
-from highway.config.metrics import SPARSE
+from highway.cards.datasets import PADDING
+from highway.cards.metrics import SPARSE
 from highway.data.pairs import PairBatch, TranslationData
 from highway.tasks.decoding import Translator
 from highway.tasks.task import Learnt, Task

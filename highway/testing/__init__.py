@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from highway.cards.datasets import PADDING
 from highway.config import project
 from highway.config.compose import experiment
-from highway.config.datasets import PADDING
 from highway.describe import named_parameters
 from highway.run import build
 from highway.testing.runs import assert_resumes_exactly, trained

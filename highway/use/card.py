@@ -15,12 +15,12 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from highway.config.datasets import NO_RESULT, PUBLISHED
+from highway.cards.datasets import NO_RESULT, PUBLISHED
+from highway.cards.gates import GATES
+from highway.cards.metrics import SEEN
 from highway.config.experiment import Experiment
-from highway.config.gates import GATES
-from highway.config.metrics import SEEN
-from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
+from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import made_folder, write_text, writing
 from highway.report.sample import caveat_of

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from highway.config.models import Remembers
+from highway.cards.models import Remembers
 from highway.errors import Refused
 from highway.use.load import Trained
 

@@ -18,8 +18,8 @@ from highway.config.check import check_recorded
 from highway.config.compose import dataset
 from highway.config.experiment import Experiment
 from highway.config.project import needs_project
-from highway.config.yaml_file import parsed
 from highway.errors import Refused, closest, listing
+from highway.keys.yaml_file import parsed
 from highway.ledger.directory import RunDirectory
 from highway.run import build, resources
 from highway.run.checkpoint import put_into, read_weights

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from highway.cards.models import Remembers
 from highway.config.extras import need
-from highway.config.models import Remembers
 from highway.errors import Refused
 from highway.ledger.files import written_atomically
 from highway.use.load import Trained

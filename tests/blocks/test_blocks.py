@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout, sinusoids
+from highway.cards.gates import GateOptions
 from highway.config.experiment import Gating
-from highway.config.gates import GateOptions
 from highway.models.transformer import CausalAttention
 from highway.models.transformer_xl import RelativeAttention
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from highway.config.models import MODELS
+from highway.cards.models import MODELS
+from highway.cards.tasks import TASKS
 from highway.config.sections import CARDS, SECTIONS, card_options
-from highway.config.tasks import TASKS
 from highway.ledger.identity import PARTS, neutral
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "neutral.yaml"

@@ -10,8 +10,8 @@ from sklearn.metrics import log_loss
 
 from highway.config import home
 from highway.config.experiment import Experiment
-from highway.config.yaml_file import read_yaml
 from highway.data.counting import counting_loss
+from highway.keys.yaml_file import read_yaml
 from highway.run import build
 from tests.support.data import REAL_DATA, needs_real_data
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from highway.config.datasets import Cut
+from highway.cards.datasets import Cut
 from highway.data.batches import TrainingBatches
 from highway.data.windows import TextBatch, Windows
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from highway.config.gates import GateOptions
+from highway.cards.gates import GateOptions
 from highway.gates.gate import build_gate as made
 
 WIDTH = 6

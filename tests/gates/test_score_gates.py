@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.scored_attention import CrossAttention, Past, SelfAttention
-from highway.config.datasets import END, PADDING, START
+from highway.cards.datasets import END, PADDING, START
+from highway.cards.gates import ScoreGateOptions
 from highway.config.experiment import Experiment
-from highway.config.gates import ScoreGateOptions
 from highway.describe import parameter_counts
 from highway.errors import Refused
 from highway.gates.scores import GatedScores, score_gate

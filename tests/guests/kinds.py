@@ -8,13 +8,13 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from highway.config.cards import Card
-from highway.config.gates import GateCard, GateOptions, StateGateOptions
-from highway.config.keys import number
-from highway.config.optimisers import Optimizer, ScheduleOptions
-from highway.config.tasks import TASKS, TaskOptions
-from highway.config.training import CallbackOptions
+from highway.cards.callbacks import CallbackOptions
+from highway.cards.card import Card
+from highway.cards.gates import GateCard, GateOptions, StateGateOptions
+from highway.cards.optimisers import Optimizer, ScheduleOptions
+from highway.cards.tasks import TASKS, TaskOptions
 from highway.gates.gate import Gate
+from highway.keys.declare import number
 from highway.tasks.language import LanguageModelling
 from highway.tasks.optimisation import Schedule
 

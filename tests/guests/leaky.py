@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from highway.config.gates import GateCard
+from highway.cards.gates import GateCard
 from highway.describe import constant
 from highway.gates.gate import Gate
 

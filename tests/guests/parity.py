@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.config.datasets import DatasetCard
+from highway.cards.datasets import DatasetCard
+from highway.cards.tasks import TaskCard
 from highway.config.experiment import Experiment
-from highway.config.keys import Written, choice, key, number
-from highway.config.tasks import TaskCard
 from highway.data.batches import ExperimentData, TrainingBatches
+from highway.keys.declare import Written, choice, key, number
 from highway.tasks.task import Learnt, Task
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ s[t] = gate(s[t-1], (1 - z) * n + z * s[t-1])
 import torch
 from torch import Tensor, nn
 
+from highway.cards.models import ModelCard, Options, Remembers
 from highway.config.experiment import Gating
-from highway.config.keys import number
-from highway.config.models import ModelCard, Options, Remembers
 from highway.gates.gate import build_gate
+from highway.keys.declare import number
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 

@@ -10,11 +10,11 @@ import torch
 from measuring import timed
 from torch import nn
 
-from highway.config.datasets import DATASETS
+from highway.cards.datasets import DATASETS
+from highway.cards.gates import GATES
+from highway.cards.models import MODELS
+from highway.cards.tasks import TASKS
 from highway.config.experiment import Experiment
-from highway.config.gates import GATES
-from highway.config.models import MODELS
-from highway.config.tasks import TASKS
 from highway.describe import named_parameters
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory

@@ -14,10 +14,10 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from highway.blocks import kernels, rhn_loop, rhn_step
 from highway.blocks.kernels import Captured, Given
 from highway.blocks.rhn_loop import Loop
+from highway.cards.datasets import Cut
+from highway.cards.gates import StateGateOptions
 from highway.config.compose import experiment as composed
-from highway.config.datasets import Cut
 from highway.config.experiment import Experiment
-from highway.config.gates import StateGateOptions
 from highway.data import sample
 from highway.data.windows import TextBatch, Windows
 from highway.describe import named_parameters

@@ -9,8 +9,8 @@ import torch
 from swapped import PublicTCN
 from torch import Tensor, nn
 
+from highway.cards.gates import GATES
 from highway.config.experiment import Experiment
-from highway.config.gates import GATES
 from highway.errors import Refused
 from highway.run import build
 from highway.sweep.reading import load_table

@@ -9,8 +9,8 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from highway.config.keys import declared
-from highway.config.yaml_file import parsed
+from highway.keys.declare import declared
+from highway.keys.yaml_file import parsed
 from highway.sweep.choose import Choose
 from highway.sweep.reading import read_table
 from highway.sweep.table import Claim, Column, Epochs, Figure, Override, Row, Stated, Table

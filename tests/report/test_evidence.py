@@ -9,7 +9,7 @@ import pytest
 import yaml
 from scipy import stats
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.report.collect import Collected, collect
 from highway.report.details import details
 from highway.report.evidence import Verdict, tone, verdicts

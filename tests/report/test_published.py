@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from highway.cards.papers import PAPERS
 from highway.config.home import HOME, REFERENCE
-from highway.config.papers import PAPERS
 from highway.report.collect import collect
 from highway.report.details import AT_SIZE, readings
 from highway.report.finding import filled

@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.api import OLS
 from statsmodels.stats.multitest import multipletests
 
-from highway.config.metrics import METRICS
+from highway.cards.metrics import METRICS
 from highway.report.collect import Summary, summarise
 from highway.report.statistics import (
     Array,

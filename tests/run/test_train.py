@@ -17,8 +17,8 @@ import yaml
 from safetensors import safe_open
 from torch import nn
 
+from highway.cards.datasets import DATASETS
 from highway.cli import main
-from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from highway.config.compose import experiment
-from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
+from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import read_record, write_record
 from highway.report.collect import collect

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from highway.config.tasks import TASKS
+from highway.cards.tasks import TASKS
 from highway.ledger.lease import HeldLease
 from highway.run.progress import Progress
 from highway.sweep.estimate import Estimate

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from highway.config import metrics
+from highway.cards import metrics
+from highway.cards.tasks import metrics_of
 from highway.config.experiment import Experiment
-from highway.config.tasks import metrics_of
 from highway.run import build
 from highway.testing.runs import trained
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from highway.config.optimisers import (
+from highway.cards.optimisers import (
     SGD,
     Adadelta,
     Adagrad,

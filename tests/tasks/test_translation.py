@@ -20,7 +20,7 @@ from measuring import decoded
 from safetensors.torch import save_file
 from torch import nn
 
-from highway.config.datasets import END, PADDING, START
+from highway.cards.datasets import END, PADDING, START
 from highway.config.experiment import Experiment
 from highway.data import sample_pairs, sources, translation
 from highway.data.pairs import PairBatch, TranslationData, batch_ends

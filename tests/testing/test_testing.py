@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from highway import testing
-from highway.config.gates import GateOptions
+from highway.cards.gates import GateOptions
 from highway.gates.gate import build_gate
 from highway.gates.residual import Sum
 from highway.models.transformer import TransformerBackbone

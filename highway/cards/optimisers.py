@@ -7,9 +7,9 @@ card adds, by name. That of a schedule is a class of torch's, or a `Schedule` (h
 
 from typing import Any
 
-from highway.config.cards import Card, Cards
-from highway.config.keys import Written, added, choice, key, number, part
+from highway.cards.card import Card, Cards
 from highway.errors import Refused
+from highway.keys.declare import Written, added, choice, key, number, part
 
 
 class Plateau(Written):

@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import SerializeAsAny
 from pydantic.dataclasses import dataclass
 
-from highway.config.cards import Card, Cards
-from highway.config.keys import STRICT, Written, choice, key, number, part, several
+from highway.cards.card import Card, Cards
 from highway.errors import Refused, listing
+from highway.keys.declare import STRICT, Written, choice, key, number, part, several
 
 PSI = "psi in the gate's equation"
 

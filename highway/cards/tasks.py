@@ -6,10 +6,10 @@ same data, with another loss. Its card is `replace(TASKS["language"], code=..., 
 
 from pydantic.dataclasses import dataclass
 
-from highway.config.cards import Card, Cards
-from highway.config.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
-from highway.config.keys import STRICT, Written, key
-from highway.config.metrics import KINDS, METRICS, SEEN, measures_of
+from highway.cards.card import Card, Cards
+from highway.cards.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
+from highway.cards.metrics import KINDS, METRICS, SEEN, measures_of
+from highway.keys.declare import STRICT, Written, key
 
 
 class TaskOptions(Written):

@@ -1,6 +1,6 @@
 """Every table of a paper has the card of its paper."""
 
-from highway.config.papers import PAPERS, paper_of
+from highway.cards.papers import PAPERS, paper_of
 from highway.sweep.reading import load_table, table_ids
 
 

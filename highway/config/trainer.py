@@ -1,10 +1,7 @@
-"""The keys of the groups trainer, logger, debug and callback, and the cards of callbacks."""
+"""The keys of the groups trainer, logger and debug."""
 
-from typing import Any
-
-from highway.config.cards import Card, Cards
-from highway.config.keys import Text, Written, added, choice, key, number
 from highway.errors import Refused
+from highway.keys.declare import Text, Written, choice, key, number
 
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune", "whole")  # on a GPU these replay kernels as CUDA graphs
 COMPILE_MODES = ("auto", "default", *CUDA_GRAPH_MODES)
@@ -121,16 +118,3 @@ class Debug(Written):
     def scratch(self) -> bool:
         """True if the run is for inspection only."""
         return bool(self.steps or self.windows or self.overfit or self.profile or self.anomaly)
-
-
-CALLBACKS: Cards[Card] = Cards("callback", {})  # Lightning callbacks of a project; ours are in highway/run/
-
-
-class CallbackOptions(Written):
-    """The keys of every callback."""
-
-    name: str = key("none", "a Lightning callback", options=lambda: ("none", *CALLBACKS))
-
-    def arguments(self) -> dict[str, Any]:
-        """Return what the callback's code takes: the options that a card adds, by name."""
-        return added(self, CallbackOptions)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
-from highway.config.cards import Cards
-from highway.config.keys import STRICT, Written, choice, key, number, part
-from highway.config.models import Remembers
+from highway.cards.card import Cards
+from highway.cards.models import Remembers
 from highway.errors import Refused, as_typed, listing
+from highway.keys.declare import STRICT, Written, choice, key, number, part
 
 PADDING, UNKNOWN, START, END = range(4)  # the first pieces of every vocabulary for translation
 SOURCE = "files: the real data; sample: generated, no network needed"
@@ -22,7 +22,7 @@ class DatasetCard:
     """A data set: its reader and task, and what reports and `highway data verify` say about it."""
 
     reader: str  # a module: `Reader` in highway/data/prepare.py
-    task: str  # one of highway/config/tasks.py
+    task: str  # one of highway/cards/tasks.py
     forms: dict[str, str]  # form -> the unit of its text: words, characters, bytes or pieces
     watched: str = "valid"  # the split that is evaluated in training; `test` if the papers use no other
     extent: str = "files"  # files: the whole data set of the papers; otherwise its name in records

@@ -6,8 +6,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from highway.config.compose import experiment
-from highway.config.yaml_file import as_yaml, parsed, read_yaml
 from highway.errors import Refused
+from highway.keys.yaml_file import as_yaml, parsed, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from highway.config.cards import Cards
-from highway.config.keys import STRICT, Written, choice, key, number, rate
+from highway.cards.card import Cards
 from highway.errors import Refused
+from highway.keys.declare import STRICT, Written, choice, key, number, rate
 
 SUBLAYERS = ("attention", "feed_forward")
 DEEPEST = 1000

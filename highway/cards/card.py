@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic.dataclasses import dataclass
 
-from highway.config.keys import STRICT, Written, matching
 from highway.errors import Refused
+from highway.keys.declare import STRICT, Written, matching
 
 Code = Annotated[str, matching(r"[\w.]+:\w+", "a module and a name in it, as in mine.gates:MyGate")]
 

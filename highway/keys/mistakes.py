@@ -7,9 +7,9 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from highway.config.keys import fields_on, keys_of, options_of
-from highway.config.yaml_file import Yaml
 from highway.errors import Refused, as_typed, closest, listing
+from highway.keys.declare import fields_on, keys_of, options_of
+from highway.keys.yaml_file import Yaml
 
 Model = TypeVar("Model", bound=BaseModel)
 Extra = Literal["ignore"] | None  # ignore: keys that the model does not know are left out

@@ -10,8 +10,8 @@ from hydra.errors import HydraException
 from pydantic import ValidationError
 from rich.console import Console
 
-from highway.config import datasets, gates, metrics, models, optimisers, tasks, training
-from highway.config.cards import Card, Cards, loaded
+from highway.cards import callbacks, datasets, gates, metrics, models, optimisers, tasks
+from highway.cards.card import Card, Cards, loaded
 from highway.config.check import check_recorded
 from highway.config.experiment import Experiment
 from highway.config.sentences import sentence
@@ -29,7 +29,7 @@ GUESTS = {  # override -> an override of its option, and where its card is
     "task=confident": ("task.strength=0.2", tasks.TASKS, kinds.CONFIDENT),
     "optimizer=sign": ("optimizer.decay=0.9", optimisers.OPTIMISERS, kinds.SIGN),
     "schedule=halving": ("schedule.every=3", optimisers.SCHEDULES, kinds.HALVING),
-    "callback=pull": ("callback.share=0.2", training.CALLBACKS, kinds.PULL),
+    "callback=pull": ("callback.share=0.2", callbacks.CALLBACKS, kinds.PULL),
     "gate=share": ("gate.share=0.25", gates.GATES["residual"], kinds.SHARE),
 }
 

@@ -1,0 +1,18 @@
+"""The cards of callbacks, which a project adds: highway has none of its own."""
+
+from typing import Any
+
+from highway.cards.card import Card, Cards
+from highway.keys.declare import Written, added, key
+
+CALLBACKS: Cards[Card] = Cards("callback", {})  # Lightning callbacks of a project; ours are in highway/run/
+
+
+class CallbackOptions(Written):
+    """The keys of every callback."""
+
+    name: str = key("none", "a Lightning callback", options=lambda: ("none", *CALLBACKS))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the callback's code takes: the options that a card adds, by name."""
+        return added(self, CallbackOptions)
