@@ -20,7 +20,7 @@ from highway.config.home import outputs_folder
 from highway.errors import Refused, closest, counted, listing, readable
 
 if TYPE_CHECKING:
-    from highway.sweep.table import Table
+    from highway.tables.table import Table
 
 As = Callable[[Callable[..., None]], Callable[..., None]]  # a decorator
 CODES = {0: "done", 2: "the command is wrong", 4: "a file cannot be written"}
@@ -87,8 +87,8 @@ def argument(metavar: str, help: str, completed: Callable[..., list[str]] | None
 
 
 def _complete_table(incomplete: str) -> list[str]:
-    from highway.sweep.grid import grid_names
-    from highway.sweep.reading import table_ids
+    from highway.tables.kept import grid_names
+    from highway.tables.reading import table_ids
 
     return [*table_ids(), *grid_names(outputs_folder())]
 
@@ -251,7 +251,7 @@ def _find(name: str) -> "Table":
     """Return a table, or a grid that was run here."""
     if "=" in name:
         raise Refused(f"{name} is an override. Name a table first.")
-    from highway.sweep.grid import find
+    from highway.tables.kept import find
 
     return find(name, outputs_folder())
 
@@ -261,8 +261,8 @@ def status(table: TableName, rows: RowNames = None, added: With = None) -> None:
     """Show which seeds have finished, failed or are running."""
     from rich.console import Console
 
-    from highway.report.rows import with_overrides
     from highway.report.status import print_status
+    from highway.tables.rows import with_overrides
 
     check_words(added or [])
     whole = _find(table)
@@ -279,8 +279,8 @@ def explain(table: TableName, rows: RowNames = None, budget: BudgetOfTable = Non
     """
     from rich.console import Console
 
-    from highway.report.rows import with_overrides
-    from highway.sweep.explain import explain_row, explain_table
+    from highway.tables.explain import explain_row, explain_table
+    from highway.tables.rows import with_overrides
 
     check_words(added or [])
     whole = _find(table)
@@ -304,7 +304,7 @@ def time(
     The file of the table has `rounds`. Each call adds a measurement to outputs/TABLE/BUDGET/times.csv. The first row is
     always timed: the others are relative to it. Overrides change how rows run: trainer.compile=reduce-overhead.
     """
-    from highway.sweep.grid import command as training
+    from highway.tables.kept import command as training
 
     timed = _find(table)
     at = budget or timed.usual_budget

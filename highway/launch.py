@@ -19,7 +19,7 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import is_unread
 from highway.ledger.machine import rank
-from highway.sweep.typed import command_line, quoted
+from highway.tables.typed import command_line, quoted
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}

@@ -1,7 +1,5 @@
 """The sweeper, the launchers and the group `layers`, as Hydra finds them: it loads plugins only from here."""
 
-from typing import Any
-
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.plugins import config_source, search_path_plugin
@@ -16,23 +14,11 @@ LAYERS = "layers"
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
-    """The sweeper with the function that prints reports."""
-
-    def print_reports(self, *arguments: Any) -> None:
-        from rich.console import Console
-
-        from highway.report.write import show_reports
-
-        show_reports(*arguments, Console())
+    """hydra/sweeper=highway."""
 
 
 class InlineLauncher(inline.InlineLauncher):
-    """The inline launcher with the function that trains a run, which imports torch."""
-
-    def run(self, *arguments: Any) -> str:
-        from highway.training import run
-
-        return run(*arguments)
+    """hydra/launcher=inline."""
 
 
 class LocalLauncher(local.LocalLauncher):

@@ -35,8 +35,8 @@ from highway.ledger.machine import cores
 from highway.report.collect import authors_logs
 from highway.run import build
 from highway.sweep.cost import Cost, cost_of
-from highway.sweep.reading import load_table, table_ids
-from highway.sweep.table import Row, Stated, Table
+from highway.tables.reading import load_table, table_ids
+from highway.tables.table import Row, Stated, Table
 
 CLOSE = 0.03  # relative tolerance for a number of parameters that the paper rounds
 UNUSED = "which parts the released code builds and never calls"

@@ -39,8 +39,8 @@ from highway.ledger.files import write_json, write_text
 from highway.ledger.machine import cores, device_name
 from highway.run.compiled import lengths_vary, mode_of
 from highway.run.trial import Entry
-from highway.sweep.reading import load_table, table_ids
-from highway.sweep.table import Row, Table
+from highway.tables.reading import load_table, table_ids
+from highway.tables.table import Row, Table
 
 ON_CUDA = ("32", "bf16")  # a CPU measures bf16 only if asked: without its instructions a step takes 10 times as long
 COLUMNS = (

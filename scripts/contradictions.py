@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from highway.cards.metrics import METRICS
 from highway.config.experiment import Experiment
 from highway.ledger.identity import identity
-from highway.sweep.table import Claim, Column, Stated, Table
+from highway.tables.table import Claim, Column, Stated, Table
 
 BUDGET = "paper"  # the budget whose rows are audited
 SAME_MODEL = "both papers describe the same model on the same text"

@@ -17,8 +17,8 @@ from highway.config import project
 from highway.config.sentences import one_sentence
 from highway.errors import Refused
 from highway.report.statistics import Array, decisions, judge
-from highway.sweep.reading import load_table, table_ids
-from highway.sweep.table import Claim, Epochs, Row, Table
+from highway.tables.reading import load_table, table_ids
+from highway.tables.table import Claim, Epochs, Row, Table
 
 CASES = {  # name -> what the runs are, the share of tables that may have a false verdict
     "equal": ("all rows are equal", 0.055),

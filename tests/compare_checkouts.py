@@ -56,7 +56,7 @@ def facts_of(tables: list[str]) -> dict[str, Any]:
     from highway.config.compose import experiment
     from highway.ledger.directory import RunDirectory
     from highway.run.build import model
-    from highway.sweep.reading import load_table, table_ids
+    from highway.tables.reading import load_table, table_ids
     from highway.training import run
 
     facts: dict[str, Any] = {}

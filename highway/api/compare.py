@@ -12,7 +12,7 @@ from highway.report.details import to_csv
 from highway.report.render import to_html, to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.write import print_report
-from highway.sweep.grid import find
+from highway.tables.kept import find
 
 WIDTH = 120  # characters of a line of text
 

@@ -16,8 +16,8 @@ from highway.config.groups import groups
 from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected, collect
 from highway.report.sample import Sample
-from highway.sweep.grid import find, grid_names, left_out
-from highway.sweep.reading import table_ids
+from highway.tables.kept import find, grid_names, left_out
+from highway.tables.reading import table_ids
 
 RUN = ("run", "directory", "table", "budget", "row", "seed", "status")
 RUNS = (*RUN, "metric", "checkpoint", "value")

@@ -19,7 +19,7 @@ from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import SWEEP
-from highway.sweep.typed import quoted
+from highway.tables.typed import quoted
 
 PLAIN = re.compile(r"[\w./+-]+")  # texts that Hydra reads as they are
 LOOK_EVERY = 0.5  # seconds

@@ -10,7 +10,7 @@ from highway.errors import counted
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers
 from highway.report.statistics import Comparison, compare, on_log_scale
-from highway.sweep.table import Row
+from highway.tables.table import Row
 
 DASH = "—"  # in place of a difference where runs failed
 

@@ -12,10 +12,10 @@ from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
-from highway.report.rows import Choices, composed, name_of_runs, overrides_of, with_choices
 from highway.report.sample import Sample, caveat_of, samples
 from highway.report.times import timed_samples
-from highway.sweep.table import Row, Table
+from highway.tables.rows import Choices, composed, name_of_runs, overrides_of, with_choices
+from highway.tables.table import Row, Table
 
 WIDE = 0.05  # the deviation, as a share of the mean, above which the spread is shown
 

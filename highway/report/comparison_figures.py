@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from highway.cards.metrics import METRICS
 from highway.report.collect import Collected
 from highway.report.style import COLOURS, DASHES, NOTE, PLAIN, SPLITS, looks
-from highway.sweep.table import Figure, Row
+from highway.tables.table import Figure, Row
 
 SOURCES = ("ours", "paper")
 MARKERS = dict(zip(DASHES, ("o", "s", "^", "D"), strict=True))  # of points, as dashes are of lines

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from highway.sweep.table import Epochs
+from highway.tables.table import Epochs
 
 
 class Point(NamedTuple):

@@ -21,8 +21,8 @@ from highway.report.evidence import Verdict
 from highway.report.paper_verdicts import PaperVerdict
 from highway.report.sample import Sample
 from highway.report.table_block import Line, TableBlock, without_empty
-from highway.sweep.choose import FIRST_SEED, Choice, Trial
-from highway.sweep.table import Row
+from highway.tables.choose import FIRST_SEED, Choice, Trial
+from highway.tables.table import Row
 
 if TYPE_CHECKING:
     import pandas as pd

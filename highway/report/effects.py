@@ -8,7 +8,7 @@ from highway.report.baselines import Size, between
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers
 from highway.report.statistics import effect_word, on_log_scale
-from highway.sweep.table import Claim, Column, Row
+from highway.tables.table import Claim, Column, Row
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from highway.report.effects import Effect, effect_of
 from highway.report.numbers import Numbers
 from highway.report.paper_verdicts import counted, measurement, paper_verdicts
 from highway.report.statistics import LOOKS, Array, compares_ratios, comparisons, decisions, judge
-from highway.sweep.table import Claim
+from highway.tables.table import Claim
 
 NOT_RUN, NO_NUMBER, NOT_SO_LONG = "not run", "no number that counts", "not trained so long"
 ONE_RUN, SAME_RUNS = "one run", "same runs"

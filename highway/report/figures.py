@@ -15,7 +15,7 @@ from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scat
 from highway.report.curves import Point
 from highway.report.probe_figures import draw_biases, draw_gate_values, draw_gradients
 from highway.report.style import BAND, NOTE, SPLITS, STYLE, looks
-from highway.sweep.table import Figure, Row
+from highway.tables.table import Figure, Row
 
 matplotlib.use("Agg")
 OVER = {"epoch": "epoch", "step": "step", "seconds": "seconds of training", "tokens": "tokens read"}

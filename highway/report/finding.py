@@ -18,8 +18,8 @@ from highway.errors import counted, listing
 from highway.report.baselines import Difference
 from highway.report.collect import Collected
 from highway.report.evidence import Verdict, tone
-from highway.sweep.grid import command
-from highway.sweep.table import PLACEHOLDER
+from highway.tables.kept import command
+from highway.tables.table import PLACEHOLDER
 
 MOST = 3  # verdicts that a sentence of ours names
 

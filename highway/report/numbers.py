@@ -10,7 +10,7 @@ from highway.report.counting import examples, is_sound
 from highway.report.curves import mean_over
 from highway.report.sample import Sample
 from highway.report.statistics import Array
-from highway.sweep.table import Epochs
+from highway.tables.table import Epochs
 
 
 class Numbers:

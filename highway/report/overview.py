@@ -12,7 +12,7 @@ from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS
 from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.render import first_sentence
 from highway.report.report import Report
-from highway.sweep.table import Table
+from highway.tables.table import Table
 
 TESTED = (*AGREE, *DISAGREE, "undecided")
 LARGEST = ("paper", "medium", "mini")  # budgets, the largest first

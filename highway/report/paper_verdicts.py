@@ -8,7 +8,7 @@ from highway.cards.metrics import LIKELIHOOD, METRICS
 from highway.report.collect import Collected
 from highway.report.numbers import Numbers
 from highway.report.statistics import CLOSE, LOOKS, on_log_scale, paper_word, prediction_interval
-from highway.sweep.table import Column, Table
+from highway.tables.table import Column, Table
 
 PAPER_WORDS = ("within", "outside", "too wide")
 ENOUGH = LOOKS[0]  # runs for a prediction interval

@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 
 from highway.report.collect import Collected
 from highway.report.style import BAND, COLOURS, NOTE, PLAIN, looks
-from highway.sweep.table import Figure
+from highway.tables.table import Figure
 
 SUBLAYERS = {"attention": "a", "itself": "a", "feed_forward": "b", "cross": "c"}
 LETTER_COLOURS = dict(zip("abc", COLOURS, strict=False))

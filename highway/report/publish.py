@@ -18,11 +18,11 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.files import made_folder, write_text, writing
 from highway.report.collect import Collected, collect
 from highway.report.curves import thin_curves
-from highway.report.rows import tables_with_overrides
 from highway.report.times import measurements, read_lines, times_file, write_lines
 from highway.report.write import write_report
-from highway.sweep.grid import command, names_of
-from highway.sweep.table import Table
+from highway.tables.kept import command, names_of
+from highway.tables.rows import tables_with_overrides
+from highway.tables.table import Table
 
 
 @dataclass(frozen=True)

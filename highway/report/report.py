@@ -20,9 +20,9 @@ from highway.report.finding import conclusion
 from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS, PaperVerdict, paper_verdicts
 from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.table_block import Line, TableBlock, without_empty
-from highway.sweep.grid import command
-from highway.sweep.table import Column, Figure, Row
-from highway.sweep.typed import as_override
+from highway.tables.kept import command
+from highway.tables.table import Column, Figure, Row
+from highway.tables.typed import as_override
 
 COPIED = "†"
 ONLY_ALONE = "Times count only where nothing else ran."

@@ -21,13 +21,13 @@ from highway.report.forest import forest_of_claims, forest_of_tables
 from highway.report.overview import of_papers, overview
 from highway.report.render import html
 from highway.report.report import Report, build_report
-from highway.report.rows import tables_with_overrides
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 from highway.report.write import write_report
-from highway.sweep.grid import find, folder_of, grid_names, left_out
-from highway.sweep.reading import load_table, table_ids
-from highway.sweep.table import Table
+from highway.tables.kept import find, folder_of, grid_names, left_out
+from highway.tables.reading import load_table, table_ids
+from highway.tables.rows import tables_with_overrides
+from highway.tables.table import Table
 
 STATIC = files("highway.report") / "static"
 ON_A_PAGE = 240_000  # points; more only above half as many curves, which have two points each

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from highway.cards.metrics import METRICS
-from highway.sweep.table import Claim, Epochs
+from highway.tables.table import Claim, Epochs
 
 Array = NDArray[np.float64]
 LEVEL = 0.05

@@ -15,11 +15,11 @@ from rich.table import Table as RichTable
 from highway.errors import counted
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.ledger.machine import cores
-from highway.report.rows import name_of_runs, overrides_of, with_choice
 from highway.report.sample import records
 from highway.report.times import measurements
-from highway.sweep.choose import Choice
-from highway.sweep.table import Row, Table
+from highway.tables.choose import Choice
+from highway.tables.rows import name_of_runs, overrides_of, with_choice
+from highway.tables.table import Row, Table
 
 MANY = 50  # rows; no table of the papers has so many
 

@@ -15,9 +15,9 @@ from typing import Any
 from highway.config import home
 from highway.errors import Refused, counted, listing
 from highway.ledger.files import write_text
-from highway.report.rows import composed, overrides_of
 from highway.report.sample import Sample
-from highway.sweep.table import Table
+from highway.tables.rows import composed, overrides_of
+from highway.tables.table import Table
 
 COLUMNS = (
     *("measured", "row", "round"),  # `measured`, the start in UTC, names the measurement

@@ -13,10 +13,10 @@ from highway.report.collect import Collected, collect
 from highway.report.details import claims_to_csv, to_csv
 from highway.report.render import effects_to_latex, to_latex, to_markdown
 from highway.report.report import Report, build_report
-from highway.report.rows import with_overrides
-from highway.sweep.grid import command, find, folder_of, grid_names, left_out
-from highway.sweep.reading import table_ids
-from highway.sweep.table import ReportRequest
+from highway.tables.kept import command, find, folder_of, grid_names, left_out
+from highway.tables.reading import table_ids
+from highway.tables.rows import with_overrides
+from highway.tables.table import ReportRequest
 
 FILES: dict[str, Callable[[Report], str]] = {  # a file without a text is not kept
     "table.md": to_markdown,

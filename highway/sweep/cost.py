@@ -29,8 +29,8 @@ from highway.run.cautions import cautions
 from highway.run.compiled import mode_of
 from highway.run.start import set_up_torch
 from highway.run.trial import FIRST_STEPS, Entry
+from highway.sweep.one_run import Planned
 from highway.sweep.plan import published
-from highway.sweep.planned import Planned
 
 DAY = 24 * 3600
 OPERATIONS = {"cpu": 1e11, "cuda": 1e13}  # the most in one step of a trial: a few seconds on any machine

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from highway.config.compose import experiment
-from highway.config.experiment import Experiment
 from highway.errors import Held
-from highway.ledger.directory import RunDirectory
 from highway.sweep.launcher import Job, Launcher
-from highway.sweep.planned import EXIT_REFUSED, Planned
-from highway.sweep.typed import command_line, search_path
+from highway.sweep.one_run import EXIT_REFUSED, Planned
+from highway.tables.typed import command_line, search_path
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,6 @@ class Call:
 
 
 class InlineLauncher(Launcher):
-    run: Callable[[Experiment, RunDirectory, str], str]  # trains a run and returns its status
     in_this_process = True
 
     def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
@@ -45,9 +42,11 @@ class InlineLauncher(Launcher):
 
     def _train(self, planned: Planned) -> int:
         """Train a run; return the exit code that a process would have ended with."""
+        from highway.training import run  # imports torch
+
         overrides = [*search_path(self.config), *planned.overrides]
         try:
-            status = self.run(experiment(overrides), planned.directory, command_line(overrides))
+            status = run(experiment(overrides), planned.directory, command_line(overrides))
         except Held:  # another sweep has taken the lease since the core looked
             return EXIT_REFUSED
         if status == "interrupted":

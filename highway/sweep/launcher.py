@@ -21,8 +21,8 @@ from omegaconf import DictConfig
 from highway.errors import Refused, counted
 from highway.keys.declare import Written
 from highway.keys.mistakes import validated
-from highway.sweep.planned import EXIT_REFUSED, Planned
-from highway.sweep.typed import quoted, search_path
+from highway.sweep.one_run import EXIT_REFUSED, Planned
+from highway.tables.typed import quoted, search_path
 
 LOOK_EVERY = 1.0  # seconds between two checks of runs that other sweeps have started
 POLL_EVERY = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
@@ -87,7 +87,7 @@ class Launcher(HydraLauncher):
 
         With fail_fast, return when the first run fails.
         """
-        from highway.sweep.overview import Overview  # imports rich: Hydra loads this file for single runs too
+        from highway.sweep.live_overview import LiveOverview  # imports rich: Hydra loads this file for single runs too
 
         wide = next((run for run in to_run if run.trainer.nodes > 1), None)
         if wide and not self.spans_nodes:
@@ -100,7 +100,7 @@ class Launcher(HydraLauncher):
         with (
             _interruptible(),
             self.surroundings(),
-            Overview(to_run, at_once, self.queues, self.in_this_process) as self.overview,
+            LiveOverview(to_run, at_once, self.queues, self.in_this_process) as self.overview,
         ):
             try:
                 self._work(fail_fast)

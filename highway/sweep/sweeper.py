@@ -13,7 +13,7 @@ Every run is composed and checked before the first one starts, so a mistake in t
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +26,16 @@ from omegaconf import DictConfig
 from highway.config.experiment import Experiment
 from highway.errors import SweepFailed, counted
 from highway.ledger.directory import DONE
-from highway.sweep.choose import ENDED
+from highway.sweep.one_run import Planned, last_line
 from highway.sweep.plan import Planner
-from highway.sweep.planned import Planned, last_line
-from highway.sweep.table import ReportRequest
-from highway.sweep.typed import read_typed, search_path
+from highway.tables.choose import ENDED
+from highway.tables.table import ReportRequest
+from highway.tables.typed import read_typed, search_path
 
 log = logging.getLogger("highway")
 
 
 class HighwaySweeper(Sweeper):
-    """The sweeper. Reports import sweeps and not the reverse, so hydra_plugins/highway_sweep.py adds print_reports."""
-
-    print_reports: Callable[[list[ReportRequest], Path], None]  # given the outputs folder
-
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config
@@ -68,7 +64,7 @@ class HighwaySweeper(Sweeper):
             trials_ended = plan.choosing and statuses <= {*(DONE if typed.fail_fast else ENDED)}
             another_stage = bool(plan.to_train and trials_ended)  # now they choose, and the rows follow
         if plan.reports:
-            self.print_reports(plan.reports, plan.outputs)
+            print_reports(plan.reports, plan.outputs)
         refuse_unfinished(plan.runs)
 
 
@@ -88,6 +84,15 @@ def prepare_data(experiments: Sequence[Experiment]) -> None:
 
     prepare.prepare_all(experiments)
     cautions.warn(experiments)
+
+
+def print_reports(requests: Sequence[ReportRequest], outputs: Path) -> None:
+    """Write and print the reports of what was trained."""
+    from rich.console import Console
+
+    from highway.report.write import show_reports
+
+    show_reports(requests, outputs, Console())
 
 
 def refuse_unfinished(runs: Sequence[Planned]) -> None:

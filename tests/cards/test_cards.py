@@ -163,8 +163,8 @@ def test_no_metric_takes_the_place_of_another() -> None:
 
 
 def test_a_guest_is_explained(guest: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
-    from highway.sweep import explain
-    from highway.sweep.reading import parse_table
+    from highway.tables import explain
+    from highway.tables.reading import parse_table
 
     recipe = ["model=transformer", "layers=all", "dataset=ptb_char", "trainer=default", CONF]
     rows = [{"id": "own", "label": "own", "overrides": ["gate=none", "task=confident", "optimizer=sign"]}]

@@ -1,7 +1,7 @@
 """Every table of a paper has the card of its paper."""
 
 from highway.cards.papers import PAPERS, paper_of
-from highway.sweep.reading import load_table, table_ids
+from highway.tables.reading import load_table, table_ids
 
 
 def test_every_table_names_a_paper_that_has_a_card() -> None:

@@ -12,7 +12,7 @@ from highway.config.check import flat
 from highway.config.compose import compose, compose_with_hydra, experiment
 from highway.config.origins import NEUTRAL, origins
 from highway.ledger.files import write_text
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 
 CHOICES = ["model=transformer_xl", "dataset=enwik8", "optimizer=adam_cosine", "gate=sdu_tanh", "layers=l1-3"]
 TYPED = [*CHOICES, "model.width=32", "seed=7"]

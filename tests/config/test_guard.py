@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from highway.cli import main
 from highway.errors import Refused
 from highway.run.checkpoint import save_weights
-from highway.sweep.typed import quoted
+from highway.tables.typed import quoted
 from highway.use.load import load
 from tests.support.overrides import TINY
 

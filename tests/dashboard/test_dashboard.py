@@ -14,7 +14,7 @@ from highway.dashboard.mirror import send
 from highway.dashboard.workspace import describe, panels, report, send_report, workspace
 from highway.report.collect import collect
 from highway.report.style import looks
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from tests.support.tables import put
 from tests.support.wandb_files import Offline, whole_records_of
 

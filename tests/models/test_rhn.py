@@ -28,7 +28,7 @@ from highway.models.backbone import flattened, mapped
 from highway.report.collect import collect
 from highway.report.write import write_report
 from highway.run import build
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from highway.tasks import recurrent_figures as figures
 from highway.tasks.recurrent_figures import gate_values, gradient_norms
 from highway.testing.runs import assert_resumes_exactly, trained

@@ -13,7 +13,7 @@ from highway.cards.gates import GATES
 from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.run import build
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from highway.tasks.language import mapped
 from tests.guests import leaky
 

@@ -14,7 +14,7 @@ import typer
 
 from highway.cli import app, main
 from highway.config.compose import experiment
-from highway.sweep.reading import table_ids
+from highway.tables.reading import table_ids
 from tests.support.commands import ROOT, typed
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

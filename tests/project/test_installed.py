@@ -22,7 +22,7 @@ SITE = """
 from pathlib import Path
 from highway.config.project import load
 from highway.report.site import build_site
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 load()
 build_site(Path("outputs"), [load_table("first")])
 """

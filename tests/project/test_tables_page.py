@@ -1,6 +1,6 @@
 """docs/TABLES.md lists the keys of a table file. To write it anew:  python -m tests.project.test_tables_page
 
-The sections after the marker come from the models of highway/sweep/table.py; what stands before is written by hand.
+The sections after the marker come from the models of highway/tables/table.py; what stands before is written by hand.
 """
 
 import re
@@ -11,9 +11,9 @@ from pydantic.fields import FieldInfo
 
 from highway.keys.declare import declared
 from highway.keys.yaml_file import parsed
-from highway.sweep.choose import Choose
-from highway.sweep.reading import read_table
-from highway.sweep.table import Claim, Column, Epochs, Figure, Override, Row, Stated, Table
+from highway.tables.choose import Choose
+from highway.tables.reading import read_table
+from highway.tables.table import Claim, Column, Epochs, Figure, Override, Row, Stated, Table
 from tests.support.commands import ROOT
 
 PAGE = ROOT / "docs" / "TABLES.md"

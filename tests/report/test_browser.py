@@ -9,7 +9,7 @@ import pytest
 from highway.report.overview import overview
 from highway.report.report import Report
 from highway.report.site import build_site
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from tests.support.browser import browser, comes, needs_chromium, opened
 
 AXE = importlib.util.find_spec("axe_playwright_python")  # make setup installs it for its copy of axe-core

@@ -18,8 +18,8 @@ from highway.report.evidence import verdicts
 from highway.report.forest import SHADES, Entry, Mark, entries, forest_of_claims, forest_of_tables, forest_svg
 from highway.report.render import effects_to_latex, to_markdown
 from highway.report.report import Report, build_report
-from highway.sweep.reading import load_table
-from highway.sweep.table import Epochs, Table
+from highway.tables.reading import load_table
+from highway.tables.table import Epochs, Table
 from tests.support.tables import TABLE, TRANSLATION, put, put_translation
 
 pytestmark = pytest.mark.usefixtures("no_published_records")

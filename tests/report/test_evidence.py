@@ -18,8 +18,8 @@ from highway.report.paper_verdicts import counted, paper_verdicts
 from highway.report.render import to_markdown
 from highway.report.report import build_report
 from highway.report.table_block import Line
-from highway.sweep.reading import load_table, parse_table, table_ids
-from highway.sweep.table import Table
+from highway.tables.reading import load_table, parse_table, table_ids
+from highway.tables.table import Table
 from tests.support.tables import TABLE, TRANSLATION, XL, content, put
 
 pytestmark = pytest.mark.usefixtures("no_published_records")

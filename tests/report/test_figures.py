@@ -10,11 +10,11 @@ from highway.report import figures
 from highway.report.collect import collect
 from highway.report.curves import Point, read_curves
 from highway.report.figures import band
-from highway.report.rows import with_overrides
 from highway.report.style import looks
 from highway.report.write import write_report
-from highway.sweep.reading import load_table
-from highway.sweep.table import Figure
+from highway.tables.reading import load_table
+from highway.tables.rows import with_overrides
+from highway.tables.table import Figure
 from tests.support.tables import TRANSLATION, XL, put, put_translation
 
 TABLE = load_table("highway_t1")

@@ -12,8 +12,8 @@ from highway.report.collect import collect
 from highway.report.overview import Overview, overview
 from highway.report.render import first_sentence
 from highway.report.report import build_report
-from highway.sweep.reading import load_table
-from highway.sweep.table import Table
+from highway.tables.reading import load_table
+from highway.tables.table import Table
 from tests.support.tables import TABLE, put
 
 pytestmark = pytest.mark.usefixtures("no_published_records")

@@ -14,7 +14,7 @@ from highway.report.forest import forest_of_tables
 from highway.report.overview import overview
 from highway.report.report import Report, build_report
 from highway.report.write import FILES
-from highway.sweep.reading import load_table, table_ids
+from highway.tables.reading import load_table, table_ids
 
 REPORTS = REFERENCE / "report"
 FOLDERS = sorted(path.parent for path in REPORTS.glob("*/*/table.md"))

@@ -21,12 +21,12 @@ from highway.report.collect import Summary, collect
 from highway.report.details import to_csv
 from highway.report.render import to_html, to_latex, to_markdown
 from highway.report.report import Report, build_report
-from highway.report.rows import with_overrides
 from highway.report.write import print_report, write_report
-from highway.sweep.grid import as_table
-from highway.sweep.reading import load_table, parse_table
-from highway.sweep.table import Column
-from highway.sweep.typed import Typed
+from highway.tables.grid import as_table
+from highway.tables.reading import load_table, parse_table
+from highway.tables.rows import with_overrides
+from highway.tables.table import Column
+from highway.tables.typed import Typed
 from tests.support.tables import content, put
 
 TABLE = load_table("highway_t1")

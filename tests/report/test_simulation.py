@@ -9,7 +9,7 @@ import pytest
 
 from highway.report import statistics
 from highway.report.statistics import Array
-from highway.sweep.reading import load_table, table_ids
+from highway.tables.reading import load_table, table_ids
 
 TABLES = 2000
 

@@ -26,7 +26,7 @@ from highway.report.statistics import (
     paper_word,
     prediction_interval,
 )
-from highway.sweep.table import Claim, Epochs
+from highway.tables.table import Claim, Epochs
 
 RNG = np.random.default_rng(5)
 TABLES = 6

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from highway.config.experiment import Experiment
 from highway.run.cautions import is_stacked_lstm
-from highway.sweep.reading import load_table, table_ids
+from highway.tables.reading import load_table, table_ids
 from highway.testing.runs import assert_resumes_exactly, trained
 from tests.support.agreement import BOUNDS, disagreements, row, steps_of
 from tests.support.no_waiting import NoWaiting

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from highway.config.experiment import Experiment
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from highway.testing.runs import trained
 from tests.support.no_waiting import NoWaiting
 

@@ -13,8 +13,8 @@ from contradictions import Finding, of_numbers
 from highway.config.compose import experiment
 from highway.run import build
 from highway.sweep.cost import cost_of
-from highway.sweep.reading import load_table, parse_table
-from highway.sweep.table import Table
+from highway.tables.reading import load_table, parse_table
+from highway.tables.table import Table
 
 
 def differing(findings: Iterator[Finding]) -> dict[str, str]:

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from highway.run.trial import Entry, own_process
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that we compare with
 

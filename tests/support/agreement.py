@@ -28,7 +28,7 @@ from highway.config.experiment import Experiment
 from highway.models import rhn
 from highway.run import build
 from highway.run.compiled import compile_training
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from highway.tasks.task import Task
 
 STEPS, BATCHES = 10, 3

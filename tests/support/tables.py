@@ -8,7 +8,7 @@ from highway.data.translation import count_words
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_text
 from highway.ledger.record import write_record
-from highway.sweep.reading import load_table, table_ids
+from highway.tables.reading import load_table, table_ids
 
 TABLE = load_table("highway_t1")
 XL = load_table("highway_t5")

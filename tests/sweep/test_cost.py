@@ -15,9 +15,9 @@ from highway.ledger.machine import device_name
 from highway.run.trial import Entry
 from highway.sweep import cost
 from highway.sweep.cost import cost_of
+from highway.sweep.one_run import Planned
 from highway.sweep.plan import published
-from highway.sweep.planned import Planned
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from tests.support.sweeps import inline
 from tests.support.tables import put
 

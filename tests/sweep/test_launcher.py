@@ -13,8 +13,8 @@ from highway.ledger.directory import RunDirectory
 from highway.sweep import launcher
 from highway.sweep.inline import Call, InlineLauncher
 from highway.sweep.launcher import Job, Launcher
-from highway.sweep.overview import Overview
-from highway.sweep.planned import Planned
+from highway.sweep.live_overview import LiveOverview
+from highway.sweep.one_run import Planned
 from tests.support.sweeps import planned_run
 from tests.support.tables import write_ended
 
@@ -41,7 +41,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """Return the exit codes of which the overview is told, None for a run that another sweep has ended."""
     codes: list[int | None] = []
     monkeypatch.setattr(launcher, "LOOK_EVERY", 0.0)
-    monkeypatch.setattr(Overview, "ended", lambda _, planned, code: codes.append(code))
+    monkeypatch.setattr(LiveOverview, "ended", lambda _, planned, code: codes.append(code))
     return codes
 
 
@@ -89,18 +89,18 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> Any:
     def made(*statuses: str) -> InlineLauncher:
         ends = list(statuses)
 
-        class Trained(InlineLauncher):
-            config: Any = None
+        def run(_: Any, directory: RunDirectory, command: str) -> str:
+            status = ends.pop(0)
+            if status == "held":
+                raise Held("another process")
+            if status != "interrupted":
+                write_ended(directory.path, status)
+            return status
 
-            def run(self, _: Any, directory: RunDirectory, command: str) -> str:
-                status = ends.pop(0)
-                if status == "held":
-                    raise Held("another process")
-                if status != "interrupted":
-                    write_ended(directory.path, status)
-                return status
-
-        return Trained()
+        monkeypatch.setattr("highway.training.run", run)
+        launcher = InlineLauncher()
+        launcher.config = None  # type: ignore[assignment]
+        return launcher
 
     return made
 

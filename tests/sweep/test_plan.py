@@ -14,8 +14,8 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_text
 from highway.sweep import plan as plans
 from highway.sweep.plan import Plan, Planner
-from highway.sweep.reading import load_table, parse_table
-from highway.sweep.typed import Typed, read_typed
+from highway.tables.reading import load_table, parse_table
+from highway.tables.typed import Typed, read_typed
 from tests.support.overrides import TINY
 from tests.support.tables import content, write_ended
 from tests.support.tuned import RECIPE

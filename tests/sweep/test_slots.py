@@ -11,8 +11,8 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.sweep import local, sharing
 from highway.sweep.local import LocalLauncher, LocalSettings, Slots, slots_for, visible_gpus
-from highway.sweep.planned import Planned
-from highway.sweep.reading import load_table
+from highway.sweep.one_run import Planned
+from highway.tables.reading import load_table
 from tests.support.sweeps import planned_run
 
 

@@ -17,7 +17,7 @@ from highway.report.report import build_report
 from highway.report.times import COLUMNS
 from highway.report.write import write_report
 from highway.run import resources
-from highway.sweep.reading import load_table
+from highway.tables.reading import load_table
 from tests.support.stand_ins import BATCH, contender
 
 TABLE = load_table("highway_t7")

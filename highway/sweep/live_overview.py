@@ -18,7 +18,7 @@ from highway.errors import counted
 from highway.ledger.directory import DONE
 from highway.ledger.record import STATUSES
 from highway.sweep.estimate import Estimate
-from highway.sweep.planned import EXIT_REFUSED, Planned, last_line
+from highway.sweep.one_run import EXIT_REFUSED, Planned, last_line
 
 LOOK_EVERY = 1.0  # seconds between two looks at the runs
 LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal
@@ -33,7 +33,7 @@ HEADS = ("state", "step", "train loss", "valid loss", "tokens/s", "time left")
 LEFT_OUT_FIRST = ("tokens/s", "train loss", "valid loss", "state")  # where the terminal is too narrow
 
 
-class Overview:
+class LiveOverview:
     """A view of a sweep's progress, to be entered with `with`."""
 
     def __init__(self, to_run: Sequence[Planned], slots: int, queued: bool = False, plain: bool = False) -> None:
@@ -49,7 +49,7 @@ class Overview:
         if self.console.is_terminal and not plain:  # rich would otherwise capture what a launcher prints on stdout
             self.live = Live(console=self.console, auto_refresh=False, transient=True, redirect_stdout=False)
 
-    def __enter__(self) -> "Overview":
+    def __enter__(self) -> "LiveOverview":
         if self.live:
             self.live.start()
         return self

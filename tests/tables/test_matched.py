@@ -4,8 +4,8 @@ import pytest
 
 from highway.config.compose import experiment
 from highway.errors import Refused
-from highway.sweep.matched import parameters
-from highway.sweep.reading import load_table, parse_table
+from highway.tables.matched import parameters
+from highway.tables.reading import load_table, parse_table
 from tests.support.tables import content
 
 OVERRIDES = ("model.width=96", "model.layers=2")

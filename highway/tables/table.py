@@ -1,6 +1,6 @@
 """Tables as data: the models whose fields are the keys of a file in conf/table/.
 
-Sweeps, make targets, reports and figures all derive from these files, which highway/sweep/reading.py reads. A model
+Sweeps, make targets, reports and figures all derive from these files, which highway/tables/reading.py reads. A model
 refuses what is wrong within itself; reading.py also refuses what does not fit together in a table.
 """
 
@@ -14,8 +14,8 @@ from highway.cards.metrics import KINDS, METRICS, SPLITS
 from highway.errors import Refused, closest, listing
 from highway.keys.declare import Written, choice, key, matching, number, unlike
 from highway.keys.mistakes import bounds
-from highway.sweep.choose import Choose, Combination
-from highway.sweep.typed import key_of, last_on_each_key
+from highway.tables.choose import Choose, Combination
+from highway.tables.typed import key_of, last_on_each_key
 
 AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 LONGEST_ID = 200  # characters
@@ -420,7 +420,7 @@ class Table(Part):
         own = last_on_each_key([*own, f"budget={budget}", f"seed={seed}", *row.added])
         if not row.parameters_of:
             return own
-        from highway.sweep.matched import widened  # builds models
+        from highway.tables.matched import widened  # builds models
 
         other = self.overrides(self.row(row.parameters_of).adding(row.added), budget, seed)
         return last_on_each_key([*own, widened(own, other)])

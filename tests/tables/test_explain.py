@@ -5,9 +5,9 @@ import re
 import pytest
 from rich.console import Console
 
-from highway.sweep.explain import explain_row, explain_table
-from highway.sweep.reading import load_table
-from highway.sweep.table import Row, Table
+from highway.tables.explain import explain_row, explain_table
+from highway.tables.reading import load_table
+from highway.tables.table import Row, Table
 
 
 def page(table: Table, row: Row) -> str:

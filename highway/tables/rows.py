@@ -9,10 +9,10 @@ from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
-from highway.sweep.choose import FIRST_SEED, Choice, Combination, choice
-from highway.sweep.grid import left_out, swept_with_overrides
-from highway.sweep.reading import load_table
-from highway.sweep.table import Row, Table
+from highway.tables.choose import FIRST_SEED, Choice, Combination, choice
+from highway.tables.kept import left_out, swept_with_overrides
+from highway.tables.reading import load_table
+from highway.tables.table import Row, Table
 
 Choices = dict[str, Choice]  # by row
 

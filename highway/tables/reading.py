@@ -14,7 +14,7 @@ from highway.config.sections import SECTIONS
 from highway.errors import Refused, closest, listing
 from highway.keys.mistakes import validated
 from highway.keys.yaml_file import Yaml, parsed
-from highway.sweep.table import PLACEHOLDER, Claim, Row, Table
+from highway.tables.table import PLACEHOLDER, Claim, Row, Table
 
 RECIPE = ("model", "dataset", *SECTIONS)
 LONGEST_FINDING = 60  # words

@@ -16,9 +16,9 @@ from highway.config.home import CONF
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
-from highway.sweep.reading import load_table, parse_table, table_ids
-from highway.sweep.table import Row, Table
-from highway.sweep.typed import last_on_each_key
+from highway.tables.reading import load_table, parse_table, table_ids
+from highway.tables.table import Row, Table
+from highway.tables.typed import last_on_each_key
 from highway.testing.runs import trained
 from tests.support.overrides import two_steps
 from tests.support.tables import SMOKE_ROWS, content
@@ -354,7 +354,7 @@ def test_a_mistake_has_a_line(
 ) -> None:
     text = (CONF / "table" / "highway_t1.yaml").read_text()
     assert change[0] in text
-    monkeypatch.setattr("highway.sweep.reading.conf_file", lambda name: tmp_path / Path(name).name)
+    monkeypatch.setattr("highway.tables.reading.conf_file", lambda name: tmp_path / Path(name).name)
     (tmp_path / "highway_t1.yaml").write_bytes(text.replace(*change, 1).encode("latin-1"))
     with pytest.raises(Refused) as refusal:
         load_table("highway_t1")
@@ -362,7 +362,7 @@ def test_a_mistake_has_a_line(
 
 
 def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.sweep.reading.conf_file", lambda name: tmp_path / Path(name).name)
+    monkeypatch.setattr("highway.tables.reading.conf_file", lambda name: tmp_path / Path(name).name)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content(id="other")))
     with pytest.raises(Refused, match=r"mine\.yaml: the id of a table must be the name of its file\. Write `id: mine`"):
         load_table("mine")

@@ -23,11 +23,11 @@ from highway.errors import counted, listing
 from highway.keys.declare import added
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
-from highway.sweep.grid import command
-from highway.sweep.matched import WIDENED, parameters
-from highway.sweep.reading import table_ids
-from highway.sweep.table import Row, Table
-from highway.sweep.typed import as_override, command_line, key_of
+from highway.tables.kept import command
+from highway.tables.matched import WIDENED, parameters
+from highway.tables.reading import table_ids
+from highway.tables.table import Row, Table
+from highway.tables.typed import as_override, command_line, key_of
 
 NUMBERS = 46  # characters that the columns of numbers take, with the space between columns
 

@@ -14,8 +14,8 @@ from highway.cards.tasks import TASKS
 from highway.ledger.lease import HeldLease
 from highway.run.progress import Progress
 from highway.sweep.estimate import Estimate
-from highway.sweep.overview import LINE, Overview, shortened
-from highway.sweep.planned import Planned
+from highway.sweep.live_overview import LINE, LiveOverview, shortened
+from highway.sweep.one_run import Planned
 from tests.support.sweeps import planned_run
 from tests.support.tables import write_ended
 
@@ -28,7 +28,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Now:
     """Return a function that sets the clock of the sweep, in seconds; it begins at 0."""
     clock = SimpleNamespace(now=0.0)
     stand_in = SimpleNamespace(monotonic=lambda: clock.now)
-    for module in ("highway.sweep.estimate", "highway.sweep.overview", "highway.run.progress"):
+    for module in ("highway.sweep.estimate", "highway.sweep.live_overview", "highway.run.progress"):
         monkeypatch.setattr(f"{module}.time", stand_in)
     return lambda now: setattr(clock, "now", now)
 
@@ -58,7 +58,7 @@ def finish(run: Planned, **changes: Any) -> None:
     write_ended(run.directory.path, "finished", **changes)
 
 
-def shown(overview: Overview, waiting: list[Planned], ours: list[Planned]) -> list[str]:
+def shown(overview: LiveOverview, waiting: list[Planned], ours: list[Planned]) -> list[str]:
     """Return the lines of the live table, without colours."""
     with overview.console.capture() as text:
         overview.console.print(overview.table(overview.look(waiting, ours)))
@@ -76,7 +76,7 @@ def test_the_table_on_a_terminal(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", str(width))
     every = runs(tmp_path, 1, 2, 3, 4, 5, 6, row=LONG)
-    overview = Overview(every, slots=2)
+    overview = LiveOverview(every, slots=2)
     for run in every[:2]:
         overview.started(run)
     begun = shown(overview, every[2:], every[:2])
@@ -118,7 +118,7 @@ def test_a_narrow_terminal_keeps_step_and_time_left(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "60")
     every = runs(tmp_path, 1, 2, 3, row=LONG)
-    overview = Overview(every, slots=1)
+    overview = LiveOverview(every, slots=1)
     for run in every[:2]:
         advance(run, 50, 30.0, train_loss=4.5)
     lines = shown(overview, every[1:], every[:1])
@@ -130,7 +130,7 @@ def test_lines_where_there_is_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], at: Now, advance: Advance
 ) -> None:
     every = runs(tmp_path, 1, 2, 3, 4, 5, 6, row=2 * LONG)
-    overview = Overview(every, slots=5)
+    overview = LiveOverview(every, slots=5)
     for run in every[:5]:
         overview.started(run)
         advance(run, 50, 300.0, train_loss=4.5, valid_loss=4.75)
@@ -151,7 +151,7 @@ def test_lines_where_there_is_no_terminal(
 def test_a_state_is_true_at_each_moment(tmp_path: Path, at: Now, advance: Advance) -> None:
     """The record of an earlier start counts until the run is seen to run again; then its new one counts."""
     (run,) = runs(tmp_path, 1)
-    overview = Overview([run], 1)
+    overview = LiveOverview([run], 1)
     write_ended(run.directory.path, "failed", error="x")
     states = [overview.look([run], [])[run], overview.look([], [run])[run]]
     with run.directory.leased() as lease:
@@ -166,7 +166,7 @@ def test_a_state_is_true_at_each_moment(tmp_path: Path, at: Now, advance: Advanc
     assert overview.summary(overview.look([], [])) == "1 run: 1 failed"
     for queued, stopped in ((True, "queued"), (False, "interrupted")):  # Slurm runs a job again that it has preempted
         (run,) = runs(tmp_path, 2 + queued)
-        overview = Overview([run], 1, queued)
+        overview = LiveOverview([run], 1, queued)
         before = overview.look([], [run])[run]
         with run.directory.leased():
             overview.look([], [run])
@@ -177,7 +177,7 @@ def test_a_state_is_true_at_each_moment(tmp_path: Path, at: Now, advance: Advanc
 def test_a_killed_run_says_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Linux kills what takes too much memory, without a word: the sweep says what needs less."""
     run = planned_run(tmp_path / "seed1", accumulate=2)
-    overview = Overview([run], 1)
+    overview = LiveOverview([run], 1)
     overview.ended(run, -signal.SIGKILL)
     overview.ended(run, -signal.SIGSEGV)
     killed, crashed = capsys.readouterr().err.splitlines()

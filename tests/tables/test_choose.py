@@ -20,13 +20,13 @@ from highway.ledger.record import read_record, write_record
 from highway.report.collect import collect
 from highway.report.details import details
 from highway.report.publish import publish
-from highway.report.rows import with_choices, with_overrides
 from highway.report.status import row_status
-from highway.sweep.choose import Trial, best
-from highway.sweep.grid import find
-from highway.sweep.planned import Planned
-from highway.sweep.reading import parse_table
-from highway.sweep.table import Table
+from highway.sweep.one_run import Planned
+from highway.tables.choose import Trial, best
+from highway.tables.kept import find
+from highway.tables.reading import parse_table
+from highway.tables.rows import with_choices, with_overrides
+from highway.tables.table import Table
 from highway.testing.runs import StopAt, curve, numbers, same_weights, trained
 from tests.support.commands import TRAIN
 from tests.support.sweeps import inline
