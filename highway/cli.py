@@ -173,7 +173,7 @@ def _mistake(error: Any, first: str) -> str:
 
 def _show_version(shown: bool) -> None:
     if shown:
-        from highway.ledger.machine import versions
+        from highway.machine import versions
 
         print(versions())
         raise typer.Exit
@@ -225,23 +225,23 @@ def train(
     A run that has finished is not repeated; one that was stopped is resumed. Launchers of a sweep:
     hydra/launcher=local|slurm|ray|inline. What a table contains: highway table explain TABLE.
     """
-    from highway import launch
+    from highway import train_command
 
     if multirun and cfg:
         raise Refused("--cfg job prints the configuration of one run: leave out -m or --cfg.")
     if resolve and not cfg:
         raise Refused("--resolve only changes what --cfg job prints: add --cfg job.")
     folders = config_dir or []
-    settings = launch.with_folders(overrides or [], folders)
+    settings = train_command.with_folders(overrides or [], folders)
     if help:
-        print(f"{context.get_help()}\n\n{launch.settings(settings, multirun)}")
+        print(f"{context.get_help()}\n\n{train_command.settings(settings, multirun)}")
     elif cfg:
-        print(launch.configuration(settings, resolve), end="")
+        print(train_command.configuration(settings, resolve), end="")
     elif multirun:
-        launch.sweep(settings)
+        train_command.sweep(settings)
     else:
         typed = [*(overrides or []), *(word for folder in folders for word in ("-cd", str(folder)))]
-        sys.exit(launch.run(settings, typed))
+        sys.exit(train_command.run(settings, typed))
 
 
 app.add_typer(table_app, name="table", help="Show the progress of a table, explain its rows, or time them.")
@@ -313,7 +313,7 @@ def time(
     known = [row.id for row in timed.rows]
     rows = [word for word in words or [] if word in known or "=" not in word]
     overrides = [word for word in words or [] if word not in rows]
-    from highway.timing import time_table  # imports torch, so not before the table is checked
+    from highway.timing.rounds import time_table  # imports torch, so not before the table is checked
 
     try:
         path = time_table(timed, rows, at, rounds or timed.rounds, overrides, outputs_folder())
@@ -354,10 +354,10 @@ def report(
 
         serve(lambda: build_site(outputs, refresh=every), outputs / "report", port, every)
     elif data:
-        from highway.api.frames import runs  # importing pandas takes a second
+        from highway.python.frames import runs  # importing pandas takes a second
         from highway.report.details import write_frame
 
-        frame = runs(tables[0] if tables else None, budget, outputs)
+        frame = runs(tables[0] if tables else None, budget)
         write_frame(frame, data)
         print(f"{data}: {counted(len(frame), 'line')}")
     else:
@@ -480,8 +480,8 @@ def generate(
 
     A language model continues the prompt. A music model continues a tune of the test set, and writes a MIDI file.
     """
-    from highway.use.generate import Sampling, Writer
-    from highway.use.load import load
+    from highway.python.generate import Sampling, Writer
+    from highway.python.load import load
 
     sampling = Sampling(temperature, top_k, top_p, seed)
     trained = load(run, last, "language", "music")
@@ -493,7 +493,7 @@ def generate(
             kind = "text" if musical else "tunes"
             raise Refused(f"{option} is for models of {kind}, which {run} is not. Leave it out.")
     if musical:
-        from highway.use.tunes import beginning, continued, write_midi
+        from highway.python.tunes import beginning, continued, write_midi
 
         tune, begin, path = tune or 1, begin or 32, midi or Path("tune.mid")
         keys = continued(trained, beginning(trained, tune, begin), length, temperature, seed)
@@ -526,7 +526,7 @@ def translate(
     if sentence and file:
         raise Refused("a text and --file cannot be combined. Give only one of them.")
     lines = _lines(sentence or [], file)
-    from highway.use.translate import check_layer, show_attention, translator_of  # imports torch
+    from highway.python.translate import check_layer, show_attention, translator_of  # imports torch
 
     translator = translator_of(run, last)
     if attention is not None:
@@ -568,7 +568,7 @@ def card(
 
     The folder has the layout of the Hugging Face Hub. Nothing is uploaded.
     """
-    from highway.use.card import write_card
+    from highway.python.model_card import write_card
 
     for path in write_card(run, into or run / "card"):
         print(path)
@@ -598,11 +598,11 @@ def dashboard(
     if sync and (table or send):
         raise Refused("--sync uploads the offline runs of every table. Leave out the table and --send.")
     if sync:
-        from highway.dashboard import mirror
+        from highway.dashboard import upload
 
         if not dry_run:
-            sys.exit(0 if mirror.sync(outputs_folder()) else 1)
-        print(f"{counted(len(mirror.offline_runs(outputs_folder())), 'offline run')} would be uploaded.")
+            sys.exit(0 if upload.sync(outputs_folder()) else 1)
+        print(f"{counted(len(upload.offline_runs(outputs_folder())), 'offline run')} would be uploaded.")
     elif table:
         need("wandb_workspaces", "dashboards", "highway dashboard")
         from highway.dashboard.workspace import show

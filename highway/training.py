@@ -9,7 +9,6 @@ import torch
 from pytorch_lightning.strategies import DDPStrategy
 
 from highway.config.experiment import Experiment
-from highway.dashboard.mirror import mirror_of
 from highway.data.batches import ExperimentData
 from highway.ledger.directory import RunDirectory
 from highway.run import build
@@ -17,6 +16,7 @@ from highway.run.cautions import warn
 from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, Resume, load_weights
 from highway.run.compiled import compile_training, mode_of
 from highway.run.devices import cluster_environment, first_process, other_processes
+from highway.run.mirror import mirror_of
 from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
 from highway.run.progress import Progress

@@ -31,7 +31,7 @@ from highway.describe import gates_of
 from highway.errors import Refused, counted
 from highway.ledger.files import write_text
 from highway.ledger.identity import identified
-from highway.ledger.machine import cores
+from highway.machine import cores
 from highway.report.collect import authors_logs
 from highway.run import build
 from highway.sweep.cost import Cost, cost_of

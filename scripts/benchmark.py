@@ -36,11 +36,11 @@ from highway.config.home import outputs_folder
 from highway.config.sentences import one_sentence
 from highway.errors import Refused, counted, listing
 from highway.ledger.files import write_json, write_text
-from highway.ledger.machine import cores, device_name
+from highway.machine import cores, device_name
 from highway.run.compiled import lengths_vary, mode_of
-from highway.run.trial import Entry
 from highway.tables.reading import load_table, table_ids
 from highway.tables.table import Row, Table
+from highway.timing.stopwatch import Entry
 
 ON_CUDA = ("32", "bf16")  # a CPU measures bf16 only if asked: without its instructions a step takes 10 times as long
 COLUMNS = (

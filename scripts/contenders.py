@@ -22,7 +22,7 @@ from highway.cards.models import EncoderDecoder, Transformer, TransformerXL
 from highway.config.experiment import Experiment
 from highway.data.pairs import SENTENCE, PairBatch
 from highway.run.compiled import lengths_vary
-from highway.run.trial import Contender, Entry
+from highway.timing.stopwatch import Contender, Entry
 
 
 @dataclass(frozen=True)

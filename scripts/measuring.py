@@ -21,12 +21,12 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from highway.ledger.machine import cores
+from highway.machine import cores
+from highway.python.load import load
 from highway.run import build, outcome, start
-from highway.run.trial import FIRST_STEPS, Contender, Entry, operations, own_process, peak_memory, seconds_of
 from highway.tasks.decoding import Translator
 from highway.tasks.translation import scores
-from highway.use.load import load
+from highway.timing.stopwatch import FIRST_STEPS, Contender, Entry, operations, own_process, peak_memory, seconds_of
 
 MIB = 2**20
 DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from highway.blocks.local_rnn import LocalRNN
 from highway.models.tcn import TCNBackbone
 from highway.run import build
-from highway.run.trial import Contender, Entry
+from highway.timing.stopwatch import Contender, Entry
 
 KERNELS: dict[str, Any] = {"RNN": nn.RNN, "GRU": nn.GRU, "LSTM": nn.LSTM}
 

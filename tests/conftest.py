@@ -14,7 +14,7 @@ import torch
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
-from highway.data import sample
+from highway.data import sample_texts
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
 from highway.testing.runs import StopAt, trained
@@ -64,13 +64,13 @@ def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch)
 
     The sample corpus has 32,000 characters, or is an encyclopedia of 100 pages.
     """
-    monkeypatch.setattr(sample, "SENTENCES", {"train": 300, "valid": 40, "test": 40})
-    monkeypatch.setattr(sample, "PAGES", 100)
-    sample.penn_treebank.cache_clear()
-    sample.wikipedia.cache_clear()
+    monkeypatch.setattr(sample_texts, "SENTENCES", {"train": 300, "valid": 40, "test": 40})
+    monkeypatch.setattr(sample_texts, "PAGES", 100)
+    sample_texts.penn_treebank.cache_clear()
+    sample_texts.wikipedia.cache_clear()
     yield lambda *overrides: experiment(*TINY, *overrides)
-    sample.penn_treebank.cache_clear()
-    sample.wikipedia.cache_clear()
+    sample_texts.penn_treebank.cache_clear()
+    sample_texts.wikipedia.cache_clear()
 
 
 @pytest.fixture

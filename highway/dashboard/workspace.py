@@ -9,7 +9,7 @@ import wandb_workspaces.workspaces as workspaces
 
 from highway.cards.metrics import KINDS, METRICS
 from highway.config.home import outputs_folder
-from highway.dashboard import mirror
+from highway.dashboard.upload import send, unsent
 from highway.errors import Refused, counted
 from highway.ledger.files import read_json, write_json
 from highway.report.collect import Collected, collect
@@ -181,10 +181,10 @@ def _send(collected: Collected, project: str, online: bool, dry_run: bool) -> No
     if not collected.every:
         raise Refused(f"{collected.table.id} has no records at budget {collected.budget} yet: train it first.")
     if dry_run:
-        waiting = mirror.unsent(collected, outputs / "wandb")
+        waiting = unsent(collected, outputs / "wandb")
         return print(f"{counted(len(waiting), 'finished run')} would be sent, and the report.")
     mode = "online" if online else "offline"
-    count = mirror.send(collected, mode, project, outputs / "wandb")
+    count = send(collected, mode, project, outputs / "wandb")
     _, paths = write_report(collected, outputs / "report" / collected.table.id / collected.budget)
     send_report(paths, collected.table.id, mode, project, outputs / "wandb")
     how = "Sent" if online else "Logged offline, to upload with --sync"

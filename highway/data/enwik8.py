@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from highway.cards.datasets import LanguageDataset
-from highway.data import sample
+from highway.data import sample_texts
 from highway.data.sources import ENWIK8
 from highway.data.texts import Streams, cached_streams
 from highway.errors import Refused
@@ -75,7 +75,7 @@ def _check(file: File, content: bytes) -> None:
 
 def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:
     """Return the symbol numbers of the three splits: 90, 5 and 5 % of the bytes."""
-    content = sample.wikipedia() if dataset.source == "sample" else _content(dataset, data_dir)
+    content = sample_texts.wikipedia() if dataset.source == "sample" else _content(dataset, data_dir)
     twentieth = len(content) // 20
     ends = {"train": (0, -2 * twentieth), "valid": (-2 * twentieth, -twentieth), "test": (-twentieth, None)}
     texts = {split: content[start:end] for split, (start, end) in ends.items()}

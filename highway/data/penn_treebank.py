@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from highway.cards.datasets import LanguageDataset
-from highway.data import sample
+from highway.data import sample_texts
 from highway.data.sources import PENN_TREEBANK
 from highway.data.texts import Streams, cached_streams
 
@@ -36,7 +36,7 @@ def verify(dataset: LanguageDataset, data_dir: Path) -> None:
 def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:
     """Return the three splits as symbol numbers, with the vocabulary of the training split."""
     if dataset.source == "sample":
-        generated = sample.penn_treebank(characters=dataset.form == "characters")
+        generated = sample_texts.penn_treebank(characters=dataset.form == "characters")
         texts = {split: text.encode() for split, text in generated.items()}
     else:
         paths = files(dataset, data_dir)

@@ -11,7 +11,7 @@ A translator has to learn on it, as on the real pair:
 import random
 from functools import cache
 
-from highway.data.sample import CONSONANTS, VOWELS
+from highway.data.sample_texts import CONSONANTS, VOWELS
 
 PAIRS = {"train": 6000, "valid": 200, "test": 200}
 SEED = 20231018

@@ -33,7 +33,7 @@ from typing import Any
 
 from highway.errors import Held, Unwritable
 from highway.ledger.files import made_folder, write_json, writing
-from highway.ledger.machine import process_start, this_machine
+from highway.machine import process_start, this_machine
 
 BEAT = 2.0  # seconds between two writes of a held lease
 STALE = 60.0  # seconds without a write after which another machine takes over

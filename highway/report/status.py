@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 
 from highway.errors import counted
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
-from highway.ledger.machine import cores
+from highway.machine import cores
 from highway.report.sample import records
 from highway.report.times import measurements
 from highway.tables.choose import Choice

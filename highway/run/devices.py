@@ -22,7 +22,7 @@ from pytorch_lightning.plugins.environments import ClusterEnvironment, Lightning
 
 from highway.config.trainer import Trainer
 from highway.errors import Refused
-from highway.ledger.machine import UNSET, rank, started_by_srun
+from highway.machine import UNSET, rank, started_by_srun
 from highway.run.checkpoint import Interrupted
 
 CHECKED = "2.6"  # the version of Lightning with which `ignore_signals` was tried; a test fails on any other

@@ -23,8 +23,8 @@ from highway.errors import Corrupt, Refused, Unwritable
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import written_atomically
 from highway.ledger.identity import named_revisions
-from highway.ledger.machine import commit, device_name
 from highway.ledger.record import worse_than_counting, write_record
+from highway.machine import commit, device_name
 from highway.run import resources
 from highway.run.checkpoint import Interrupted
 from highway.run.devices import first_process

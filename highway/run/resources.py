@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from highway.ledger.machine import started_by_srun
+from highway.machine import started_by_srun
 
 QUIET = 0.25  # number of processors that others may keep busy while a time is measured
 

@@ -20,7 +20,7 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration
 from highway.ledger.lease import HeldLease
-from highway.ledger.machine import cores
+from highway.machine import cores
 from highway.run.checkpoint import Resume, resumable
 from highway.run.devices import first_process
 from highway.run.resources import keep_freed_memory

@@ -22,15 +22,15 @@ from highway.data.prepare import verify
 from highway.describe import parameter_counts
 from highway.errors import Refused, counted, listing
 from highway.ledger.directory import seed_directories
-from highway.ledger.machine import cores, device_name
 from highway.ledger.record import read_record
+from highway.machine import cores, device_name
 from highway.run import build
 from highway.run.cautions import cautions
 from highway.run.compiled import mode_of
 from highway.run.start import set_up_torch
-from highway.run.trial import FIRST_STEPS, Entry
 from highway.sweep.one_run import Planned
 from highway.sweep.plan import published
+from highway.timing.stopwatch import FIRST_STEPS, Entry
 
 DAY = 24 * 3600
 OPERATIONS = {"cpu": 1e11, "cuda": 1e13}  # the most in one step of a trial: a few seconds on any machine

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 
 from highway.errors import Refused
 from highway.keys.declare import Written, number
-from highway.ledger.machine import cores, output_of
+from highway.machine import cores, output_of
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.one_run import Planned
 from highway.sweep.process import start_process

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from highway.config.experiment import Experiment
-from highway.ledger.machine import cores, output_of
+from highway.machine import cores, output_of
 from highway.sweep.one_run import Planned
 
 BUSY = 4e11  # operations in one step of all runs on a GPU: an estimate of what an H200 computes in three milliseconds

@@ -339,7 +339,7 @@ class Table(Part):
 
     @property
     def timed(self) -> bool:
-        """True if the rows are timed (highway/timing.py), and not trained."""
+        """True if the rows are timed (highway/timing/rounds.py), and not trained."""
         return self.rounds > 0
 
     @property

@@ -12,9 +12,9 @@ import pytest
 from highway.cli import main
 from highway.config import extras
 from highway.errors import Refused
+from highway.python.tunes import write_midi
 from highway.sweep.ray import RayLauncher
 from highway.sweep.slurm import SlurmLauncher
-from highway.use.tunes import write_midi
 from tests.support.commands import ROOT
 
 

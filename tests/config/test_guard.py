@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 
 from highway.cli import main
 from highway.errors import Refused
+from highway.python.load import load
 from highway.run.checkpoint import save_weights
 from highway.tables.typed import quoted
-from highway.use.load import load
 from tests.support.overrides import TINY
 
 REFUSED = re.compile(r"error: .*(hydra\.|_target_|no launcher of|no sweeper of).*\n")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from highway.cli import main
-from highway.dashboard import mirror
-from highway.dashboard.mirror import send
+from highway.dashboard import upload
+from highway.dashboard.upload import send
 from highway.dashboard.workspace import describe, panels, report, send_report, workspace
 from highway.report.collect import collect
 from highway.report.style import looks
@@ -96,12 +96,12 @@ def test_offline_runs_are_uploaded_oldest_first(tmp_path: Path, monkeypatch: pyt
     class Ended:
         returncode = 1
 
-    def upload(command: list[str]) -> Ended:
+    def run(command: list[str]) -> Ended:
         seen.append(command)
         return Ended()
 
-    monkeypatch.setattr(mirror.subprocess, "run", upload)
-    assert not mirror.sync(tmp_path)
+    monkeypatch.setattr(upload.subprocess, "run", run)
+    assert not upload.sync(tmp_path)
     (command,) = seen
     assert command[1:4] == ["-m", "wandb", "sync"]  # without options, which another version of wandb might lack
     assert [Path(path).name[12:20] for path in command[4:]] == ["20260101", "20260102", "20260103"]
@@ -126,7 +126,7 @@ def test_a_dry_run_sends_nothing(
     (outputs / "wandb" / "offline-run-20260101_000000-x").mkdir(parents=True)
     before = sorted(outputs.rglob("*.wandb"))
     uploaded: list[object] = []
-    monkeypatch.setattr("highway.dashboard.mirror.sync", uploaded.append)
+    monkeypatch.setattr("highway.dashboard.upload.sync", uploaded.append)
     monkeypatch.setattr(sys, "argv", ["highway dashboard", *arguments, "--dry-run"])
     with suppress(SystemExit):
         main("dashboard")

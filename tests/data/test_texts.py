@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from highway.config.experiment import Experiment
-from highway.data import enwik8, sample
+from highway.data import enwik8, sample_texts
 from highway.data.fetch import Files, cached
 from highway.data.prepare import verify
 from highway.errors import Refused
@@ -144,7 +144,7 @@ def test_two_processes_make_the_same_cache_at_once(tmp_path: Path) -> None:
 
 
 def test_sample_is_the_same_everywhere() -> None:
-    text = sample.penn_treebank()["train"]
+    text = sample_texts.penn_treebank()["train"]
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "c41bc48467ee5e3c"
 
 

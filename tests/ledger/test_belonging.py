@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from highway.config.experiment import Experiment
-from highway.data import sample
+from highway.data import sample_texts
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
+from highway.python.load import load
 from highway.run import build
 from highway.run.checkpoint import save_weights
 from highway.testing.runs import trained
-from highway.use.load import load
 from tests.support.overrides import EVERY_STEP
 
 Compose = Callable[..., Experiment]
@@ -74,7 +74,7 @@ def test_a_run_goes_on_only_with_its_own_text(
     once: Once, tiny: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once(EVERY_STEP, tmp_path / "outputs", 3)
-    monkeypatch.setitem(sample.SENTENCES, "train", 301)
-    sample.penn_treebank.cache_clear()
+    monkeypatch.setitem(sample_texts.SENTENCES, "train", 301)
+    sample_texts.penn_treebank.cache_clear()
     with pytest.raises(Refused, match=r"The data have changed since step 3 of .*seed1\. Restore them, or move"):
         trained(tiny(*EVERY_STEP))

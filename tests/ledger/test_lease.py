@@ -15,7 +15,7 @@ from highway.errors import Held, Refused, Unwritable
 from highway.ledger import lease
 from highway.ledger.files import read_json, write_json
 from highway.ledger.lease import Lease, leased
-from highway.ledger.machine import this_machine
+from highway.machine import this_machine
 from tests.support.holders import holder, race
 from tests.support.waiting import wait_for
 

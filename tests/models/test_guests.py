@@ -21,8 +21,8 @@ from highway.ledger.directory import RunDirectory
 from highway.models.initial import LikeTorch, initialise
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, save_weights
-from highway.run.trial import Entry, operations
 from highway.testing.runs import assert_resumes_exactly, curve, trained
+from highway.timing.stopwatch import Entry, operations
 from tests.guests import leaky, parity, steps
 
 Compose = Callable[..., Experiment]

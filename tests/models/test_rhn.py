@@ -18,7 +18,7 @@ from highway.cards.datasets import Cut
 from highway.cards.gates import StateGateOptions
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
-from highway.data import sample
+from highway.data import sample_texts
 from highway.data.windows import TextBatch, Windows
 from highway.describe import named_parameters
 from highway.gates.gate import build_gate
@@ -444,10 +444,10 @@ def test_gate_values_are_those_of_random_steps(experiment: Compose) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Shorten the text to evaluate."""
-    monkeypatch.setattr(sample, "SENTENCES", {**sample.SENTENCES, "valid": 30, "test": 30})
-    sample.penn_treebank.cache_clear()
+    monkeypatch.setattr(sample_texts, "SENTENCES", {**sample_texts.SENTENCES, "valid": 30, "test": 30})
+    sample_texts.penn_treebank.cache_clear()
     yield
-    sample.penn_treebank.cache_clear()
+    sample_texts.penn_treebank.cache_clear()
 
 
 FEW = (

@@ -21,7 +21,7 @@ from highway.data.batches import lanes_of
 from highway.data.windows import TextBatch
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
-from highway.ledger.machine import process_start
+from highway.machine import process_start
 from highway.models.backbone import joined
 from highway.run import build
 from highway.run.devices import other_processes

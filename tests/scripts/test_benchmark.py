@@ -17,8 +17,8 @@ import measuring
 import pytest
 import torch
 
-from highway.run.trial import Entry, own_process
 from highway.tables.reading import load_table
+from highway.timing.stopwatch import Entry, own_process
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that we compare with
 

@@ -50,12 +50,6 @@ def _server() -> Any:
 
 
 def _serve() -> None:
-    import highway.launch
-    import highway.report.render
-    import highway.sweep.local
-    import highway.training
-    import highway.use.generate
-    import highway.use.translate  # noqa: F401
 
     for line in sys.stdin:
         request = json.loads(line)

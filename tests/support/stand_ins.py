@@ -10,7 +10,7 @@ from torch import nn
 from highway.config.experiment import Experiment
 from highway.data.windows import TextBatch
 from highway.models.initial import LikeTorch, initialise
-from highway.run.trial import Contender
+from highway.timing.stopwatch import Contender
 
 BATCH = TextBatch(torch.zeros(2, 3), torch.zeros(2, 3), 0)
 

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from highway.config.compose import experiment
 from highway.ledger.directory import RunDirectory
-from highway.ledger.machine import device_name
-from highway.run.trial import Entry
+from highway.machine import device_name
 from highway.sweep import cost
 from highway.sweep.cost import cost_of
 from highway.sweep.one_run import Planned
 from highway.sweep.plan import published
 from highway.tables.reading import load_table
+from highway.timing.stopwatch import Entry
 from tests.support.sweeps import inline
 from tests.support.tables import put
 

@@ -19,7 +19,7 @@ from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
-from highway.ledger.machine import cores
+from highway.machine import cores
 from highway.report.write import show_reports
 from highway.sweep.launcher import Launcher
 from highway.sweep.one_run import Planned

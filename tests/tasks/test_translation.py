@@ -26,10 +26,10 @@ from highway.data import sample_pairs, sources, translation
 from highway.data.pairs import PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
 from highway.ledger.files import read_json
+from highway.python.translate import translator_of
 from highway.run import build
 from highway.tasks.translation import scores, sparsity
 from highway.testing.runs import assert_resumes_exactly, curve, trained
-from highway.use.translate import translator_of
 from tests.support.commands import typed
 from tests.support.data import REAL_DATA, needs_file
 from tests.support.overrides import PAIRS

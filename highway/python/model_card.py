@@ -23,9 +23,9 @@ from highway.errors import Refused
 from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import made_folder, write_text, writing
+from highway.python.load import check_owner, experiment_of
 from highway.report.sample import caveat_of
 from highway.run.checkpoint import read_weights
-from highway.use.load import check_owner, experiment_of
 
 TEXT = """---
 {{ card_data }}

@@ -9,8 +9,8 @@ from rich.table import Table as RichTable
 
 from highway.blocks.scored_attention import ScoredAttention
 from highway.errors import Refused
+from highway.python.load import load
 from highway.tasks.decoding import Translator
-from highway.use.load import load
 
 
 def translator_of(directory: Path, last: bool = False) -> Translator:

@@ -19,6 +19,7 @@ from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import SWEEP
+from highway.python.load import load
 from highway.tables.typed import quoted
 
 PLAIN = re.compile(r"[\w./+-]+")  # texts that Hydra reads as they are
@@ -27,11 +28,13 @@ BAR = 24  # characters
 Settings = Mapping[str, Any] | Sequence[str]
 
 
-def train(settings: Settings, progress: bool | None = None) -> RunDirectory:
-    """Train the run that the settings describe, unless it is finished; return its directory.
+def train(settings: Settings, progress: bool | None = None) -> Any:
+    """Train a run and load it. A finished run is loaded at once; a run that was stopped is resumed.
 
-    A run that was stopped is resumed. Refused settings and runs that fail raise `Refused`, with the sentence that the
-    command line prints.
+    Refused settings and runs that fail raise `Refused`, with the sentence that the command line prints.
+
+    settings: overrides as a mapping, which may be nested, or as a list of texts as on the command line.
+    progress: show a progress bar; by default on a terminal and in a notebook.
     """
     project.load()
     overrides = as_overrides(settings)
@@ -46,7 +49,7 @@ def train(settings: Settings, progress: bool | None = None) -> RunDirectory:
     if directory.status != "finished":
         error = (directory.result() or {}).get("error")
         raise Refused(f"{directory.path} is {directory.status}{f': {error}' if error else ''}. See {directory.log}.")
-    return directory
+    return load(directory.path)
 
 
 def as_overrides(settings: Settings) -> list[str]:

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import highway
-from highway.api.train import as_overrides, bar
 from highway.cli import main
 from highway.config.compose import experiment
 from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
+from highway.python.train import as_overrides, bar
 from highway.report.details import write_frame
 from highway.testing.runs import same_weights
 from tests.support.commands import ROOT
@@ -86,7 +86,7 @@ def test_a_run_that_is_refused_or_fails_raises_one_sentence(settings: Any, sente
 def test_the_error_of_an_earlier_start_is_not_reported_again(monkeypatch: pytest.MonkeyPatch) -> None:
     directory = RunDirectory.of(experiment(TINY))
     write_ended(directory.path, status="failed", error="an old error")
-    monkeypatch.setattr("highway.api.train.sys.executable", "/bin/false")
+    monkeypatch.setattr("highway.python.train.sys.executable", "/bin/false")
     with pytest.raises(Refused, match="the run ended without a message"):
         highway.train(TINY, progress=False)
 

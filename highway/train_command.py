@@ -18,7 +18,7 @@ from highway.config.sections import SWEEP_ONLY
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import is_unread
-from highway.ledger.machine import rank
+from highway.machine import rank
 from highway.tables.typed import command_line, quoted
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets

@@ -22,14 +22,14 @@ from highway.clock import clock
 from highway.config.experiment import Experiment
 from highway.config.groups import check_words
 from highway.errors import Refused, listing
-from highway.ledger.machine import commit, cores, device_name
+from highway.machine import commit, cores, device_name
 from highway.report.times import read_lines, times_file, write_lines
 from highway.run import resources, start
 from highway.run.compiled import mode_of
-from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 from highway.tables.rows import composed, overrides_of
 from highway.tables.table import Table
 from highway.tables.typed import last_on_each_key
+from highway.timing.stopwatch import Contender, Entry, peak_memory, seconds_of
 
 BLOCK_SECONDS = 0.5  # least time of the first row in a round
 TYPED = ("trainer.accelerator", "trainer.precision", "trainer.compile", "trainer.threads")  # times.csv has these

@@ -13,7 +13,7 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
 from highway.ledger.record import write_record
-from highway.use.card import write_card
+from highway.python.model_card import write_card
 from tests.support.overrides import SHORT
 
 

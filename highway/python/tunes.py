@@ -11,7 +11,7 @@ from highway.cards.models import Remembers
 from highway.config.extras import need
 from highway.errors import Refused
 from highway.ledger.files import written_atomically
-from highway.use.load import Trained
+from highway.python.load import Trained
 
 LOWEST = 21  # MIDI number of the lowest of 88 keys
 VELOCITY = 80

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import torch
 
-from highway.ledger import machine
+from highway import machine
 from tests.support.waiting import wait_for
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="this system has no /proc")

@@ -131,7 +131,7 @@ def own_process() -> ProcessPoolExecutor:
     method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
     context: Any = get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload(["highway.run.trial", "highway.tasks.task"])
+        context.set_forkserver_preload(["highway.timing.stopwatch", "highway.tasks.task"])
     return ProcessPoolExecutor(1, mp_context=context)
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,7 @@ from omegaconf import OmegaConf
 from highway.config import project
 from highway.config.compose import chosen, compose
 from highway.config.groups import groups
+from highway.config.home import outputs_folder
 from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected, collect
 from highway.report.sample import Sample
@@ -24,11 +24,15 @@ RUNS = (*RUN, "metric", "checkpoint", "value")
 POINT = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")
 
 
-def runs(table: str | None, budget: str | None, outputs: Path) -> pd.DataFrame:
-    """Return a line for each run, metric and checkpoint (best or last), with the settings that a table varies."""
+def runs(table: str | None = None, budget: str | None = None) -> pd.DataFrame:
+    """Return the numbers of all runs of a table or grid, or of all: a line for each run, metric and checkpoint.
+
+    Columns: run, directory, table, budget, row, seed, status, metric, checkpoint (best or last), value, and each
+    setting in which the rows of a table differ.
+    """
     lines: list[dict[str, Any]] = []
     swept: dict[str, None] = {}
-    for collected in _collected(table, budget, outputs):
+    for collected in _collected(table, budget):
         settings = _swept(collected)
         for row, sample in collected.runs:
             about, values = _about(collected, row.id, sample), settings[row.id]
@@ -42,11 +46,13 @@ def runs(table: str | None, budget: str | None, outputs: Path) -> pd.DataFrame:
     return frame
 
 
-def curves(table: str | None, budget: str | None, split: str | None, metric: str | None, outputs: Path) -> pd.DataFrame:
-    """Return a line for each point of the curves."""
+def curves(
+    table: str | None = None, budget: str | None = None, split: str | None = None, metric: str | None = None
+) -> pd.DataFrame:
+    """Return the curves of the same runs: a line for each point, with step, epoch, seconds and tokens."""
     lines = [
         (*_about(collected, row.id, sample).values(), *point[:2], point.seconds, point.tokens, *name, point.value)
-        for collected in _collected(table, budget, outputs)
+        for collected in _collected(table, budget)
         for row, sample in collected.runs
         for name, points in sample.curves.items()
         if split in (None, name[0]) and metric in (None, name[1])
@@ -55,9 +61,10 @@ def curves(table: str | None, budget: str | None, split: str | None, metric: str
     return pd.DataFrame(lines, columns=[*RUN, *POINT])
 
 
-def _collected(table: str | None, budget: str | None, outputs: Path) -> Iterator[Collected]:
+def _collected(table: str | None, budget: str | None) -> Iterator[Collected]:
     """Yield the records of a table or grid (None: of all) at a budget (None: at each)."""
     project.load()
+    outputs = outputs_folder()
     for name in [table] if table else [*table_ids(), *grid_names(outputs)]:
         with nullcontext() if table else left_out(name):
             loaded = find(name, outputs)

@@ -2,11 +2,11 @@
 
 import io
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 
 from highway.config import project
+from highway.config.home import outputs_folder
 from highway.report.collect import collect
 from highway.report.details import to_csv
 from highway.report.render import to_html, to_latex, to_markdown
@@ -43,8 +43,9 @@ class Comparison:
         return to_latex(self.report)
 
 
-def compare(table: str, budget: str | None, outputs: Path) -> Comparison:
-    """Return the report of a table or grid at a budget."""
+def compare(table: str, budget: str | None = None) -> Comparison:
+    """Return the report of a table or grid: it prints as text, and a notebook shows it as HTML."""
     project.load()
+    outputs = outputs_folder()
     loaded = find(table, outputs)
     return Comparison(build_report(collect(loaded, budget or loaded.usual_budget, outputs)))

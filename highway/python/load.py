@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from highway.config import project
 from highway.config.check import check_recorded
 from highway.config.compose import dataset
 from highway.config.experiment import Experiment
@@ -127,13 +128,17 @@ class Trained(RecordedRun):
             return self.model.logits(features[0])
 
 
-def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
-    """Load a model from a run directory, with the best checkpoint or the last, or from a file of weights.
+def load(run: Any, last: bool = False, *tasks: str) -> Any:
+    """Load the trained model of a run directory, or of a file of weights, with the best weights or the last.
 
-    Without `tasks`, return a `RecordedRun` for a record that has no weights. With `tasks`, refuse such a record, and a
-    model of any other task.
+    It has `experiment`, `metrics`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`. A
+    record without weights, such as a published one, has only `experiment`, `metrics` and `curve`.
+
+    run: a path, or a row of the frame that `highway.runs` returns.
+    tasks: refuse models of other tasks, and records without weights.
     """
-    where = Path(where)
+    project.load()
+    where = Path(getattr(run, "directory", run))
     directory = RunDirectory(where.resolve().parents[1] if where.is_file() else where.resolve())
     path = where if where.is_file() else directory.last if last else directory.best
     if where.is_file() and last:

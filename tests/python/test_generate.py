@@ -14,12 +14,12 @@ from highway.config.experiment import Experiment
 from highway.data.texts import Streams
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
+from highway.python.generate import Sampling, Writer
+from highway.python.load import Spelling, Trained, load
+from highway.python.tunes import beginning, continued, write_midi
 from highway.run import build
 from highway.run.checkpoint import read_weights, save_weights
 from highway.testing.runs import trained
-from highway.use.generate import Sampling, Writer
-from highway.use.load import Spelling, Trained, load
-from highway.use.tunes import beginning, continued, write_midi
 from tests.support.overrides import FEW, TINY
 
 Compose = Callable[..., Experiment]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from highway import timing
 from highway.cli import main
 from highway.errors import Refused
 from highway.report.collect import Collected, collect
@@ -18,6 +17,7 @@ from highway.report.times import COLUMNS
 from highway.report.write import write_report
 from highway.run import resources
 from highway.tables.reading import load_table
+from highway.timing import rounds
 from tests.support.stand_ins import BATCH, contender
 
 TABLE = load_table("highway_t7")
@@ -28,8 +28,8 @@ Typed = Callable[..., int]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Time one step a block on a quiet machine, and publish nothing."""
-    monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
-    monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
+    monkeypatch.setattr(rounds, "BLOCK_SECONDS", 1e-9)
+    monkeypatch.setattr(rounds, "peak_memory", lambda entry, threads: 2**20)
     monkeypatch.setattr(resources, "load_average", lambda: 1.0)
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
@@ -59,7 +59,7 @@ def smoke(folder: Path) -> Collected:
 
 def test_every_row_is_in_every_round_and_another_one_first() -> None:
     log: list[str] = []
-    seconds, loads = timing.measure({name: contender(name, log) for name in "abc"}, BATCH, 4, "cpu")
+    seconds, loads = rounds.measure({name: contender(name, log) for name in "abc"}, BATCH, 4, "cpu")
     assert [len(values) for values in seconds.values()] == [4, 4, 4] and loads == [1.0] * 4
     assert "".join(log[:9]) == "aaabbbccc", "the warm-up"
     assert "".join(log[9:]) == "a" + "abc" + "bca" + "cab" + "abc", "a step that says how long a block is"
@@ -69,7 +69,7 @@ def test_measurements_and_their_report(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each command adds a measurement; a report shows those of the newest setting, and marks other work."""
-    monkeypatch.setattr(timing, "device_name", lambda kind: "card A")
+    monkeypatch.setattr(rounds, "device_name", lambda kind: "card A")
     assert typed("time", "highway_t7", *SMALL) == 0
     printed = capsys.readouterr()
     assert "round 3 of 3, 0:00 left" in printed.err
@@ -97,7 +97,7 @@ def test_measurements_and_their_report(
     assert all(path.stat().st_size > 0 for path in paths)
 
     before = (tmp_path / "outputs/highway_t7/smoke/times.csv").read_text()
-    monkeypatch.setattr(timing, "device_name", lambda kind: "card B")
+    monkeypatch.setattr(rounds, "device_name", lambda kind: "card B")
     assert typed("time", "highway_t7", "tanh", *SMALL) == 0
     monkeypatch.setattr(resources, "load_average", lambda: 3.0)
     assert typed("time", "highway_t7", "tanh", *SMALL) == 0
@@ -181,7 +181,7 @@ def test_rows_share_data_and_arithmetic(override: str, difference: str) -> None:
     second = second.model_copy(update={"overrides": [*second.overrides, override]})
     changed = TABLE.model_copy(update={"rows": [first, second, *others]})
     with pytest.raises(Refused, match=f"'baseline' and 'tanh' of a timing differ in {difference}"):
-        timing.compose_rows(changed, [], "paper", [])
+        rounds.compose_rows(changed, [], "paper", [])
 
 
 def test_a_file_that_cannot_be_read_is_refused_before_the_measurement(

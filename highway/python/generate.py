@@ -10,7 +10,7 @@ from torch import Tensor
 
 from highway.cards.models import Remembers
 from highway.errors import Refused
-from highway.use.load import Trained
+from highway.python.load import Trained
 
 COLDEST = 1e-6  # the lowest temperature above 0: float32 could not divide by a much smaller one
 
