@@ -7,8 +7,7 @@ import numpy as np
 
 from highway.cards.metrics import METRICS
 from highway.errors import counted
-from highway.report.collect import Collected
-from highway.report.numbers import Numbers
+from highway.report.collect import Collected, Numbers
 from highway.report.statistics import Comparison, compare, on_log_scale
 from highway.tables.table import Row
 
@@ -97,7 +96,7 @@ def differences(collected: Collected) -> dict[str, Difference]:
 
     A baseline has no entry, nor has a row that cannot be compared with it, nor have smoke runs of a paper's table.
     """
-    table, numbers = collected.table, Numbers(collected)
+    table, numbers = collected.table, collected.numbers
     metric, log = table.headline, on_log_scale(table.headline)
     sign = -1 if METRICS[metric].better == "lower" else 1
     found = {}

@@ -1,21 +1,25 @@
 """Joins records with tables: finds the finished runs, or the times, of each row. Reads records, and no weights."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 from highway.cards.datasets import NO_RESULT
 from highway.cards.metrics import METRICS, OF_A_MODEL
 from highway.config import home
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory, seed_directories
-from highway.report.counting import is_sound
-from highway.report.curves import Curves, read_curves
+from highway.report.curves import Curves, mean_over, read_curves
 from highway.report.sample import Sample, caveat_of, samples
+from highway.report.statistics import Array
 from highway.report.times import timed_samples
 from highway.tables.rows import Choices, composed, name_of_runs, overrides_of, with_choices
-from highway.tables.table import Row, Table
+from highway.tables.table import Epochs, Row, Table
 
 WIDE = 0.05  # the deviation, as a share of the mean, above which the spread is shown
 
@@ -55,6 +59,60 @@ def summarise(values: Sequence[float], some_failed: bool = False) -> Summary | N
     return Summary(mean, deviation, len(values), spread)
 
 
+class Numbers:
+    """The records of a table as the numbers that statistics.py compares: arrays (1, S)."""
+
+    def __init__(self, collected: "Collected") -> None:
+        self.collected = collected
+        self.select = collected.table.select
+        self._floors: dict[tuple[str, bool], float] = {}  # a grid of thousands of rows asks for it each time
+        self._twins: dict[str, str] = {}  # name of runs -> the first row that has them
+        for row in collected.table.rows:
+            self._twins.setdefault(self._name(row.id), row.id)
+
+    def _name(self, row: str) -> str:
+        """Return the name of a row's runs; the rows of a timed table have none."""
+        return self.collected.names.get(row, row)
+
+    def twin(self, row: str) -> str:
+        return self._twins[self._name(row)]
+
+    def comparable(self, *rows: str) -> bool:
+        return self.collected.comparable(*rows)
+
+    def values(self, row: str, metric: str, log: bool, over: Epochs | None = None) -> Array:
+        values = [self._value(sample, metric, log, over) for sample in self.collected.samples[row]]
+        return np.array([[value for value in values if not math.isnan(value)]])
+
+    def _value(self, sample: Sample, metric: str, log: bool, over: Epochs | None) -> float:
+        """Return a value of which higher is better; -inf if the run failed, NaN if it does not count."""
+        card = METRICS[metric]
+        if card.measures_quality and not sample.is_sound(self.select):
+            return -math.inf
+        if not sample.finished or not (over or sample.counts_for(metric)):
+            return math.nan
+        value = mean_over(sample.curve(card), over) if over else sample.value(metric, self.select)
+        if log:
+            value = math.log(value) if value > 0 else math.nan
+        return -value if card.better == "lower" else value
+
+    def floor(self, metric: str, log: bool) -> float:
+        """Return half of what the metric resolves: a unit of its last digit, or one example of the test set."""
+        if (metric, log) not in self._floors:
+            self._floors[metric, log] = self._floor(metric, log)
+        return self._floors[metric, log]
+
+    def _floor(self, metric: str, log: bool) -> float:
+        card = METRICS[metric]
+        resolution = 10.0**-card.digits
+        if card.kind == "accuracy":
+            sizes = [sample.examples(card.split) for sample in self.collected.every]
+            resolution = 1 / max(filter(None, sizes), default=1 / resolution)
+        finished = (sample for sample in self.collected.every if sample.finished and sample.counts_for(metric))
+        values = [value for sample in finished if (value := sample.value(metric, self.select)) > 0]
+        return resolution / 2 / float(np.median(values)) if log and values else resolution / 2
+
+
 @dataclass(frozen=True)
 class Collected:
     """The records of a table at a budget."""
@@ -77,7 +135,7 @@ class Collected:
 
     def learned(self, row_id: str) -> tuple[Sample, ...]:
         """Return the runs of a row that finished and have learned."""
-        return tuple(sample for sample in self.samples[row_id] if is_sound(sample, self.table.select))
+        return tuple(sample for sample in self.samples[row_id] if sample.is_sound(self.table.select))
 
     def has_ended(self, row_id: str) -> bool:
         """Return True if a run of a row finished, diverged or failed."""
@@ -103,6 +161,11 @@ class Collected:
         some_failed = METRICS[metric].measures_quality and 0 < len(self.learned(row_id)) < len(self.samples[row_id])
         found = summarise(list(self.by_seed(row_id, metric).values()), some_failed)
         return replace(found, deviation=None) if found and metric in OF_A_MODEL else found
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The numbers of the table as they are compared."""
+        return Numbers(self)
 
     def comparable(self, *row_ids: str) -> bool:
         """Return True if the runs of these rows share their data and their vocabulary."""

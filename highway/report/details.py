@@ -16,11 +16,9 @@ from highway.cards.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
 from highway.ledger.files import written_atomically
 from highway.report.collect import Collected
-from highway.report.counting import is_unchecked, unlearned
-from highway.report.evidence import Verdict
-from highway.report.paper_verdicts import PaperVerdict
 from highway.report.sample import Sample
 from highway.report.table_block import Line, TableBlock, without_empty
+from highway.report.verdicts import PaperVerdict, Verdict
 from highway.tables.choose import FIRST_SEED, Choice, Trial
 from highway.tables.table import Row
 
@@ -48,8 +46,8 @@ COUNTS = "Times and speeds count only where nothing else ran on the machine."
 
 def status_of(sample: Sample, select: str) -> str:
     """Return `finished`, how the run ended otherwise, or that it has learned no more than counting."""
-    unchecked = ", not compared with counting" if is_unchecked(sample) else ""
-    return unlearned(sample, select) or sample.result["status"] + unchecked
+    unchecked = ", not compared with counting" if sample.is_unchecked else ""
+    return sample.unlearned(select) or sample.result["status"] + unchecked
 
 
 def details(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from highway.cards.metrics import METRICS
 from highway.report.baselines import Size, between
 from highway.report.collect import Collected
-from highway.report.numbers import Numbers
 from highway.report.statistics import effect_word, on_log_scale
 from highway.tables.table import Claim, Column, Row
 
@@ -27,7 +26,7 @@ class Effect:
         return f"{self.word} (paper: {self.paper.text})"
 
 
-def effect_of(claim: Claim, verdict: str, collected: Collected, numbers: Numbers) -> Effect | None:
+def effect_of(claim: Claim, verdict: str, collected: Collected) -> Effect | None:
     """Return the effect that a claim is about; None unless it compares one pair of the paper's own test numbers.
 
     verdict: the word of the claim's verdict, which is the reason if there are not two runs of each row.
@@ -44,7 +43,7 @@ def effect_of(claim: Claim, verdict: str, collected: Collected, numbers: Numbers
     theirs, of_base = row.paper[claim.metric], base.paper[claim.metric]
     difference = theirs / of_base - 1 if log else theirs - of_base
     paper = Size(difference, math.nan, math.nan, column.digits, log)
-    compared = between(row.id, base.id, claim.metric, numbers)
+    compared = between(row.id, base.id, claim.metric, collected.numbers)
     if compared is None:
         return Effect(row, base, column, verdict, paper)
     if not collected.full_data or math.isnan(compared.size[0]):

@@ -17,7 +17,7 @@ from highway.cards.metrics import METRICS
 from highway.errors import counted, listing
 from highway.report.baselines import Difference
 from highway.report.collect import Collected
-from highway.report.evidence import Verdict, tone
+from highway.report.verdicts import Verdict, tone
 from highway.tables.kept import command
 from highway.tables.table import PLACEHOLDER
 

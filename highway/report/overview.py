@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from highway.cards.papers import PAPERS, paper_name
 from highway.config.home import CONF
 from highway.errors import counted, listing
-from highway.report.evidence import AGREE, DISAGREE, NOT_REPRODUCED, tone
-from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS
-from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.render import first_sentence
-from highway.report.report import Report
+from highway.report.content import Report
+from highway.report.verdicts import AGREE, DISAGREE, ENOUGH, NOT_REPRODUCED, PAPER_WORDS, counted_numbers, tone
 from highway.tables.table import Table
 
 TESTED = (*AGREE, *DISAGREE, "undecided")

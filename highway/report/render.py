@@ -7,9 +7,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from highway.report.evidence import tone
-from highway.report.report import Report
+from highway.report.content import Report
 from highway.report.table_block import TableBlock
+from highway.report.verdicts import tone
 
 IN_MARKDOWN = str.maketrans(
     {

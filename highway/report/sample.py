@@ -6,16 +6,17 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from highway.cards.datasets import DATASETS, RANDOM, SAMPLE
 from highway.cards.metrics import METRICS, OF_A_RECORD, Metric
+from highway.config import home
 from highway.errors import Refused
 from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import DONE, RunDirectory, roots, seed_directories
-from highway.ledger.record import leave_out, read_record
+from highway.ledger.record import leave_out, read_record, worse_than_counting
 from highway.report.curves import Curves, Outline, Point, curves_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,34 @@ class Sample:
             section, key = whole_run[metric]
             return self.result[section][key]
         return self.result["metrics"][metric][select]
+
+    def is_sound(self, select: str) -> bool:
+        """Return whether the run finished, and has learned more than counting; select: the checkpoint that counts."""
+        return self.finished and not self.unlearned(select)
+
+    def unlearned(self, select: str) -> str:
+        """Return in words that the run has not learned, with both numbers; empty if it has."""
+        return worse_than_counting(self.result, self._counting_loss, select)
+
+    @property
+    def is_unchecked(self) -> bool:
+        """True if it finished and measured quality, but cannot be compared with counting: it then counts as sound."""
+        metrics = self.result["metrics"]
+        if not self.finished or not any(METRICS[name].measures_quality for name in metrics if name in METRICS):
+            return False
+        return self._counting_loss is None or "test_loss" not in metrics
+
+    @property
+    def _counting_loss(self) -> float | None:
+        """The test loss of counting (highway/data/counting.py); earlier records lack it, and a file has it for them."""
+        data = self.result["data"]
+        key = (data.get("form", ""), data["sha256"].get("test", ""), data.get("vocabulary_sha256", ""))
+        return data.get("counting_loss") or _counting_losses(home.REFERENCE / "counting.yaml").get(key)
+
+    def examples(self, split: str | None) -> int | None:
+        """Return the number of examples of a split, or None if the record does not say."""
+        data = self.result["data"]
+        return next((data[unit].get(split) for unit in ("images", "pieces", "symbols") if unit in data), None)
 
     @property
     def data_identity(self) -> tuple[str, str]:
@@ -141,6 +170,15 @@ def results(directory: Path) -> list[tuple[Path, dict[str, Any]]]:
     """Return the valid records of a configuration's seeds, each with its directory."""
     read = ((folder, read_record(folder / "result.json")) for folder in seed_directories(directory))
     return [(folder, result) for folder, result in read if result]
+
+
+@cache
+def _counting_losses(path: Path) -> dict[tuple[str, str, str], float]:
+    try:
+        entries = read_yaml(path)
+    except FileNotFoundError:
+        return {}
+    return {(entry["form"], entry["test"], entry["vocabulary"]): entry["test_loss"] for entry in entries}
 
 
 def caveat_of(data: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from highway.report.curves import Curves, Point, growing
 from highway.report.forest import forest_of_claims, forest_of_tables
 from highway.report.overview import of_papers, overview
 from highway.report.render import html
-from highway.report.report import Report, build_report
+from highway.report.content import Report, build_report
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 from highway.report.write import write_report

@@ -9,7 +9,7 @@ from scipy import stats
 
 from highway.report.baselines import differences
 from highway.report.collect import collect
-from highway.report.report import build_report
+from highway.report.content import build_report
 from highway.tables.reading import load_table
 from tests.support.tables import TABLE, XL, put
 

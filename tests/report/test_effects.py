@@ -14,10 +14,9 @@ from scipy import stats
 from highway.report.collect import collect
 from highway.report.details import claims_to_csv
 from highway.report.effects import Effect
-from highway.report.evidence import verdicts
 from highway.report.forest import SHADES, Entry, Mark, entries, forest_of_claims, forest_of_tables, forest_svg
 from highway.report.render import effects_to_latex, to_markdown
-from highway.report.report import Report, build_report
+from highway.report.content import Report, build_report
 from highway.tables.reading import load_table
 from highway.tables.table import Epochs, Table
 from tests.support.tables import TABLE, TRANSLATION, put, put_translation
@@ -40,8 +39,7 @@ def claiming(table: Table = TABLE, **changes: Any) -> Table:
 
 
 def effect(outputs: Path, table: Table) -> Effect | None:
-    (verdict,) = verdicts(collect(table, "paper", outputs))
-    return verdict.effect
+    return build_report(collect(table, "paper", outputs)).verdicts[0].effect
 
 
 def report(outputs: Path, budget: str = "paper", table: Table = TABLE) -> Report:

@@ -12,7 +12,7 @@ from highway.report.details import AT_SIZE, readings
 from highway.report.finding import filled
 from highway.report.forest import forest_of_tables
 from highway.report.overview import overview
-from highway.report.report import Report, build_report
+from highway.report.content import Report, build_report
 from highway.report.write import FILES
 from highway.tables.reading import load_table, table_ids
 

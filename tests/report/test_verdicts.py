@@ -12,12 +12,10 @@ from scipy import stats
 from highway.cards.metrics import METRICS
 from highway.report.collect import Collected, collect
 from highway.report.details import details
-from highway.report.evidence import Verdict, tone, verdicts
-from highway.report.numbers import Numbers
-from highway.report.paper_verdicts import counted, paper_verdicts
 from highway.report.render import to_markdown
-from highway.report.report import build_report
+from highway.report.content import build_report
 from highway.report.table_block import Line
+from highway.report.verdicts import Verdict, counted_numbers, paper_verdicts, tone, verdicts
 from highway.tables.reading import load_table, parse_table, table_ids
 from highway.tables.table import Table
 from tests.support.tables import TABLE, TRANSLATION, XL, content, put
@@ -50,7 +48,8 @@ def write(outputs: Path, budget: str = "paper", **rows: Any) -> None:
 
 
 def judged(outputs: Path, *claims: dict[str, Any], budget: str = "paper", **changes: Any) -> list[Verdict]:
-    return verdicts(collect(table_of(*claims, **changes), budget, outputs))
+    collected = collect(table_of(*claims, **changes), budget, outputs)
+    return verdicts(collected, paper_verdicts(collected))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +217,7 @@ def test_the_floor_of_a_metric_is_half_of_what_it_resolves(tmp_path: Path) -> No
         sizes = {"symbols": {"valid": 10 * seed}} if seed < 3 else {}
         put(tmp_path, "tanh", seed, value, data={**data, **sizes}, metrics=accuracy)
     put(tmp_path, "tanh", 4, 99.0, status="diverged")  # a failed run does not count
-    numbers = Numbers(collect(TABLE, "paper", tmp_path))
+    numbers = collect(TABLE, "paper", tmp_path).numbers
     digits = METRICS["test_bpc"].digits
     assert numbers.floor("test_bpc", log=False) == pytest.approx(10**-digits / 2)
     assert numbers.floor("test_bpc", log=True) == pytest.approx(10**-digits / 2 / 2.0)
@@ -324,7 +323,7 @@ def test_rows_of_the_same_runs_do_not_differ(tmp_path: Path) -> None:
     copy = TABLE.row("baseline").model_copy(update={"id": "again"})
     claims = [claim.model_copy(update={"better": ["again"]}), claim]
     collected = collect(TABLE.model_copy(update={"rows": [*TABLE.rows, copy], "claims": claims}), "paper", tmp_path)
-    same, _ = verdicts(collected)
+    same, _ = verdicts(collected, paper_verdicts(collected))
     assert str(same) == "same runs" and not same.detail
     assert [*build_report(collected).differences] == ["tanh"]
 
@@ -401,7 +400,7 @@ def test_the_interval_of_a_perplexity_is_that_of_its_logarithm(tmp_path: Path) -
 
 def test_the_report_counts_each_number_once(tmp_path: Path) -> None:
     """Loss and bpc, on validation and on test, are one number. The paper has 1.364 for tanh."""
-    assert [(row, column.metric) for row, column in counted(TABLE)] == [
+    assert [(row, column.metric) for row, column in counted_numbers(TABLE)] == [
         (row, "test_bpc") for row in ("baseline", "sigmoid", "tanh")
     ]
     write(tmp_path, tanh=(1.363, 1.364, 1.365), baseline=(1.07, 1.071, 1.069), sigmoid=(1.36,))
@@ -434,13 +433,13 @@ def test_a_column_that_the_paper_lacks_is_no_number_of_it(tmp_path: Path) -> Non
     seen = {"metric": "seen_bpc"}
     table = parse_table(content(recipe=list(TABLE.recipe), columns=[{"metric": "test_bpc"}, seen], paper=""))
     put(tmp_path, "a", 1, 1.4, table=table, metrics={"seen_bpc": {"best": 1.2, "last": 1.1}})
-    assert counted(table) == [] and build_report(collect(table, "paper", tmp_path)).results.lines
+    assert counted_numbers(table) == [] and build_report(collect(table, "paper", tmp_path)).results.lines
 
 
 def test_numbers_that_our_runs_cannot_answer_are_not_counted() -> None:
     """Copied numbers, rows that were something else, times and sparsities."""
-    assert {row for row, _ in counted(load_table("r_transformer_t2"))} == {"transformer", "r_transformer"}
-    assert {column.metric for _, column in counted(TRANSLATION)} == {"valid_accuracy", "valid_loss", "bleu"}
-    assert counted(load_table("highway_t7")) == []
-    assert "tanh_l3_6" not in {row for row, _ in counted(XL)}
-    assert sum(len(counted(load_table(name))) for name in table_ids()) == 98
+    assert {row for row, _ in counted_numbers(load_table("r_transformer_t2"))} == {"transformer", "r_transformer"}
+    assert {column.metric for _, column in counted_numbers(TRANSLATION)} == {"valid_accuracy", "valid_loss", "bleu"}
+    assert counted_numbers(load_table("highway_t7")) == []
+    assert "tanh_l3_6" not in {row for row, _ in counted_numbers(XL)}
+    assert sum(len(counted_numbers(load_table(name))) for name in table_ids()) == 98

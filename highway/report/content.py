@@ -15,11 +15,19 @@ from highway.ledger.identity import identity
 from highway.report.baselines import DASH, Difference, differences
 from highway.report.collect import Collected
 from highway.report.details import details
-from highway.report.evidence import NOT_RUN, Verdict, tone, verdicts
 from highway.report.finding import conclusion
-from highway.report.paper_verdicts import ENOUGH, PAPER_WORDS, PaperVerdict, paper_verdicts
-from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.table_block import Line, TableBlock, without_empty
+from highway.report.verdicts import (
+    ENOUGH,
+    NOT_RUN,
+    PAPER_WORDS,
+    PaperVerdict,
+    Verdict,
+    counted_numbers,
+    paper_verdicts,
+    tone,
+    verdicts,
+)
 from highway.tables.kept import command
 from highway.tables.table import Column, Figure, Row
 from highway.tables.typed import as_override
@@ -261,14 +269,15 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
     rows = [row for row in table.rows if collected.has_ended(row.id) or not (row.extra or collected.has_overrides)]
-    compared, judged = differences(collected), verdicts(collected)
+    compared, of_numbers = differences(collected), paper_verdicts(collected)
+    judged = verdicts(collected, of_numbers)
     return Report(
         collected,
         conclusion(collected, compared, judged),
         tuple(rows),
         tuple(judged),
         compared,
-        paper_verdicts(collected),
+        of_numbers,
         tuple(figures),
     )
 

@@ -1,19 +1,32 @@
-"""Put into words what statistics.py infers from a table's records. docs/STATISTICS.md defines the words."""
+"""Put into words what statistics.py infers: verdicts on claims, and on the paper's numbers.
+
+docs/STATISTICS.md defines the words.
+"""
 
 import math
+import statistics
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from highway.cards.metrics import METRICS
+from highway.cards.metrics import LIKELIHOOD, METRICS
 from highway.errors import listing
 from highway.report.baselines import Size
-from highway.report.collect import Collected
+from highway.report.collect import Collected, Numbers
 from highway.report.effects import Effect, effect_of
-from highway.report.numbers import Numbers
-from highway.report.paper_verdicts import counted, measurement, paper_verdicts
-from highway.report.statistics import LOOKS, Array, compares_ratios, comparisons, decisions, judge
-from highway.tables.table import Claim
+from highway.report.statistics import (
+    CLOSE,
+    LOOKS,
+    Array,
+    compares_ratios,
+    comparisons,
+    decisions,
+    judge,
+    on_log_scale,
+    paper_word,
+    prediction_interval,
+)
+from highway.tables.table import Claim, Column, Table
 
 NOT_RUN, NO_NUMBER, NOT_SO_LONG = "not run", "no number that counts", "not trained so long"
 ONE_RUN, SAME_RUNS = "one run", "same runs"
@@ -23,6 +36,9 @@ DISAGREE = ("refuted", "other ordering", "worse", "outside")
 SUPPORTED = {1: "supported", -1: "refuted", 0: "undecided"}
 ORDERED = {1: "same ordering", -1: "other ordering", 0: "undecided"}
 OF_ONES_OWN = {1: "better", -1: "worse", 0: "undecided"}
+PAPER_WORDS = ("within", "outside", "too wide")
+ENOUGH = LOOKS[0]  # runs for a prediction interval
+SPLITS = ("test", None, "valid", "train")  # a number counts on the first that the paper prints; BLEU has no split
 
 
 def tone(word: str) -> str:
@@ -30,6 +46,74 @@ def tone(word: str) -> str:
     if word.startswith(DISAGREE):
         return "against"
     return "for" if word.startswith(AGREE) else "open"
+
+
+@dataclass(frozen=True)
+class PaperVerdict:
+    """A number of the paper, judged by the 95 % prediction interval of one more run of ours."""
+
+    column: Column
+    word: str  # one of PAPER_WORDS
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> str:
+        return f"{self.column.text(self.low)} … {self.column.text(self.high)}"
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.interval}"
+
+
+def measurement(metric: str) -> str:
+    """Return what a metric measures, on whatever split."""
+    kind = METRICS[metric].kind
+    return "likelihood" if kind in LIKELIHOOD else kind
+
+
+def counted_numbers(table: Table) -> list[tuple[str, Column]]:
+    """Return the row and column of each number that our runs can judge. Each measurement of a row counts once.
+
+    Left out: numbers copied from other papers, rows that were something else in the paper, times and sparsities.
+    """
+
+    def rank(column: Column) -> tuple[int, int]:
+        card = METRICS[column.metric]
+        return SPLITS.index(card.split), LIKELIHOOD.index(card.kind) if card.kind in LIKELIHOOD else 0
+
+    found: dict[tuple[str, str], Column] = {}
+    for row in (row for row in table.rows if not row.copied and not row.disputed):
+        printed = (column for column in table.columns if column.metric in row.paper)
+        for column in sorted((each for each in printed if METRICS[each.metric].measures_quality), key=rank):
+            found.setdefault((row.id, measurement(column.metric)), column)
+    return [(row, column) for (row, _), column in found.items()]
+
+
+PaperVerdicts = dict[tuple[str, str], PaperVerdict]  # by row and metric
+
+
+def paper_verdicts(collected: Collected) -> PaperVerdicts:
+    """Judge each counted number of which the row has three sound runs, at paper budget with the paper's data."""
+    if collected.budget != "paper" or not collected.full_data:
+        return {}
+    return {
+        (row, column.metric): _judged(values, collected.table.row(row).paper[column.metric], column, collected.numbers)
+        for row, column in counted_numbers(collected.table)
+        if len(values := collected.values(row, column.metric)) >= ENOUGH
+    }
+
+
+def _judged(values: list[float], paper: float, column: Column, numbers: Numbers) -> PaperVerdict:
+    """Judge a number of the paper by the runs of its row."""
+    log = on_log_scale(column.metric)
+    ends = prediction_interval(
+        [math.log(value) for value in values] if log else values, numbers.floor(column.metric, log)
+    )
+    low, high = map(math.exp, ends) if log else ends
+    mean = statistics.fmean(values)
+    near = CLOSE * abs(1 - mean if METRICS[column.metric].kind == "accuracy" else mean)  # of an error rate
+    word = paper_word(paper, 0.5 * 10.0**-column.digits, (low, high), (mean - near, mean + near))
+    return PaperVerdict(column, word, low, high)
 
 
 @dataclass(frozen=True)
@@ -44,18 +128,21 @@ class Verdict:
         return f"{self.word}; next at {self.next_look} runs" if self.next_look else self.word
 
 
-def verdicts(collected: Collected) -> list[Verdict]:
-    """Return the verdict on every claim of the table; smoke runs of a paper's give none."""
+def verdicts(collected: Collected, of_numbers: PaperVerdicts) -> list[Verdict]:
+    """Return the verdict on every claim of the table; smoke runs of a paper's give none.
+
+    of_numbers: those on the paper's numbers. A claim is supported or refuted only if the number of its baseline is within.
+    """
     claims = [] if collected.only_works else claims_of(collected)
     if not claims:
         return []
-    evidence = Evidence(collected)
-    p_values = judge(claims, evidence.numbers)
+    evidence = Evidence(collected, of_numbers)
+    p_values = judge(claims, collected.numbers)
     found = [
         evidence.verdict(claim, int(decision), float(p))
         for claim, (decision,), (p,) in zip(claims, decisions(p_values), p_values.min(1), strict=True)
     ]
-    return [replace(each, effect=effect_of(each.claim, each.word, collected, evidence.numbers)) for each in found]
+    return [replace(each, effect=effect_of(each.claim, each.word, collected)) for each in found]
 
 
 def claims_of(collected: Collected) -> list[Claim]:
@@ -71,14 +158,12 @@ def claims_of(collected: Collected) -> list[Claim]:
 class Evidence:
     """The records of a table, and what they say about its claims."""
 
-    def __init__(self, collected: Collected) -> None:
-        self.collected, self.table = collected, collected.table
-        self.numbers = Numbers(collected)
-        judged = paper_verdicts(collected)
+    def __init__(self, collected: Collected, of_numbers: PaperVerdicts) -> None:
+        self.collected, self.table, self.numbers = collected, collected.table, collected.numbers
         self.missed = {  # numbers that count and are not reproduced, by row and measurement
             (row, measurement(column.metric))
-            for row, column in counted(self.table)
-            if (row, column.metric) not in judged or judged[row, column.metric].word != "within"
+            for row, column in counted_numbers(self.table)
+            if (row, column.metric) not in of_numbers or of_numbers[row, column.metric].word != "within"
         }
 
     def verdict(self, claim: Claim, decision: int, p: float) -> Verdict:
