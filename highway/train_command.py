@@ -9,12 +9,11 @@ from hydra.core.plugins import Plugins
 from hydra.types import HydraContext, RunMode
 from omegaconf import OmegaConf
 
-from highway.config.check import check
 from highway.config.commented import commented
-from highway.config.compose import compose, compose_with_hydra, loader, override_of
+from highway.config.compose import check, compose, compose_with_hydra, loader, override_of
+from highway.config.experiment import SWEEP_ONLY
 from highway.config.groups import check_words, groups, offered, options
 from highway.config.guard import check_hydra
-from highway.config.sections import SWEEP_ONLY
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import is_unread

@@ -3,7 +3,7 @@
 from typing import Any
 
 from highway.cards.card import Card, Cards
-from highway.keys.declare import Written, added, key
+from highway.keys.schema import Written, added, key
 
 CALLBACKS: Cards[Card] = Cards("callback", {})  # Lightning callbacks of a project; ours are in highway/run/
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic.dataclasses import dataclass
 
 from highway.errors import Refused
-from highway.keys.declare import STRICT, Written, matching
+from highway.keys.schema import STRICT, Written, matching
 
 Code = Annotated[str, matching(r"[\w.]+:\w+", "a module and a name in it, as in mine.gates:MyGate")]
 

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from highway.cards.card import Cards
 from highway.cards.models import Remembers
 from highway.errors import Refused, as_typed, listing
-from highway.keys.declare import STRICT, Written, choice, key, number, part
+from highway.keys.schema import STRICT, Written, choice, key, number, part
 
 PADDING, UNKNOWN, START, END = range(4)  # the first pieces of every vocabulary for translation
 SOURCE = "files: the real data; sample: generated, no network needed"

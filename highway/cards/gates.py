@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from highway.cards.card import Card, Cards
 from highway.errors import Refused, listing
-from highway.keys.declare import STRICT, Written, choice, key, number, part, several
+from highway.keys.schema import STRICT, Written, choice, key, number, part, several
 
 PSI = "psi in the gate's equation"
 

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from highway.cards.card import Cards
 from highway.errors import Refused
-from highway.keys.declare import STRICT, Written, choice, key, number, rate
+from highway.keys.schema import STRICT, Written, choice, key, number, rate
 
 SUBLAYERS = ("attention", "feed_forward")
 DEEPEST = 1000

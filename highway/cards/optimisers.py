@@ -9,7 +9,7 @@ from typing import Any
 
 from highway.cards.card import Card, Cards
 from highway.errors import Refused
-from highway.keys.declare import Written, added, choice, key, number, part
+from highway.keys.schema import Written, added, choice, key, number, part
 
 
 class Plateau(Written):

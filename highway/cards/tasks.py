@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from highway.cards.card import Card, Cards
 from highway.cards.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
 from highway.cards.metrics import KINDS, METRICS, SEEN, measures_of
-from highway.keys.declare import STRICT, Written, key
+from highway.keys.schema import STRICT, Written, key
 
 
 class TaskOptions(Written):

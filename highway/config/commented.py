@@ -6,9 +6,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from highway.cards.datasets import DATASETS
 from highway.cards.models import MODELS
+from highway.config.experiment import SECTIONS, kind_of
 from highway.config.home import CONF
-from highway.config.sections import SECTIONS, kind_of
-from highway.keys.declare import fields_on, options_of
+from highway.keys.schema import fields_on, options_of
 
 WIDTH = 31  # of a line, before its comment
 KEY = re.compile(r"(?P<indent> *)(?P<key>\w+):.*")

@@ -6,8 +6,8 @@ With _HIGHWAY_COMPLETE set, `highway` prints what may replace the word at the cu
 from collections.abc import Sequence
 from contextlib import suppress
 
+from highway.config.experiment import SWEEP_ONLY
 from highway.config.groups import groups, is_group, options
-from highway.config.sections import SWEEP_ONLY
 
 SCRIPT = """\
 _highway() {
@@ -38,8 +38,7 @@ def _keys(choices: Sequence[str]) -> list[str]:
     """Return the dotted keys of the configuration with these options; with the default ones if they do not compose."""
     from omegaconf import OmegaConf  # Hydra takes a fifth of a second to import, and options do not need it
 
-    from highway.config.check import flat
-    from highway.config.compose import compose
+    from highway.config.compose import compose, flat
 
     for overrides in (choices, ()):
         with suppress(Exception):

@@ -24,15 +24,14 @@ from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from highway.cards import gated_layers
-from highway.config.check import check, check_dataset
-from highway.config.experiment import Experiment
+from highway.config.experiment import ROOT, SECTIONS, SWEEP_ONLY, Experiment, Folders, checked, checked_dataset
 from highway.config.groups import check_words, is_group
+from highway.config.guard import check_hydra
 from highway.config.home import CONF
-from highway.config.sections import SECTIONS
-from highway.errors import Refused
+from highway.errors import Refused, closest
 from highway.keys.yaml_file import not_valid, parsed
 
 SEARCH_PATH = "hydra.searchpath"
@@ -52,7 +51,32 @@ def experiment(overrides: Sequence[str]) -> Experiment:
 
 def dataset(overrides: Sequence[str]) -> tuple[Any, Path, Path]:
     """Return the data set that the overrides choose, data_dir and outputs_dir."""
-    return check_dataset(compose(overrides))
+    return checked_dataset(_plain(compose(overrides), ("dataset", *Folders.model_fields)))
+
+
+def check(config: DictConfig) -> Experiment:
+    """Return a composed configuration as an experiment. Raise `Refused` with one sentence if anything is wrong."""
+    for key in config:
+        if key not in (*ROOT, *SWEEP_ONLY, "hydra"):
+            raise Refused(f"'{key!s}' is not a key of the configuration.{closest(str(key), list(ROOT))}")
+    if "hydra" in config:
+        check_hydra(config.hydra)
+    for key in SWEEP_ONLY:
+        if config.get(key):
+            raise Refused(f"{key}=... belongs to a sweep: add -m, as in highway train -m table=highway_t1.")
+    return checked(_plain(config, ROOT))
+
+
+def _plain(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
+    """Return these keys as plain values, interpolations resolved."""
+    try:
+        values: dict[str, Any] = {key: config[key] for key in keys if key in config}
+        for key, value in values.items():
+            if OmegaConf.is_config(value):
+                values[key] = OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+        return values
+    except MissingMandatoryValue as error:
+        raise Refused(f"{error.full_key} has no value. Set it: {error.full_key}=VALUE.") from error
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
@@ -188,3 +212,17 @@ def _refusing() -> Iterator[None]:
         raise not_valid(error) from error
     except Exception as error:
         raise Refused(" ".join(str(error).split()).rstrip(".") + ".") from error
+
+
+def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Return nested keys as dotted keys, as in an override."""
+    dotted_values: dict[str, Any] = {}
+    for key, value in values.items():
+        dotted = joined(path, str(key))
+        dotted_values |= flat(value, dotted) if isinstance(value, dict) and value else {dotted: value}
+    return dotted_values
+
+
+def joined(path: str | None, key: str) -> str:
+    """Return the dotted key below a path; a file of the package `_global_` sets keys at the top."""
+    return f"{path}.{key}" if path and path != "_global_" else key

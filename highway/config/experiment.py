@@ -1,8 +1,12 @@
-"""The checked configuration of one run: all that `highway.training.run` needs, free of Hydra's objects."""
+"""The configuration of one run: its sections, and how plain values become a checked `Experiment`.
+
+An experiment is all that `highway.training.run` needs, free of Hydra's objects.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, SerializeAsAny, StringConstraints
 
@@ -10,13 +14,13 @@ from highway.cards import gated_layers
 from highway.cards.callbacks import CALLBACKS, CallbackOptions
 from highway.cards.card import Card
 from highway.cards.datasets import DATASETS, DatasetCard
-from highway.cards.gates import GATES, GateOptions
+from highway.cards.gates import GATES, GateOptions, ScoreGateOptions, StateGateOptions
 from highway.cards.models import MODELS, ModelCard, Remembers
 from highway.cards.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
 from highway.cards.tasks import TASKS, TaskCard, TaskOptions
 from highway.config.trainer import Debug, Logger, Trainer
-from highway.errors import Refused, listing
-from highway.keys.declare import Folder, Text, Written, key
+from highway.errors import Refused, as_typed, listing
+from highway.keys.schema import Extra, Folder, Text, Written, key, validated
 
 LARGEST_SEED = 2**63 - 1  # the largest that torch takes
 READS = {"sequence": "one text", "pair": "a source and its target"}
@@ -176,3 +180,126 @@ class Experiment(Folders):
             **{kind: card.revision for kind, card in self.replaced.items()},
             "task": self.task_card.revision,
         }
+
+
+SECTIONS: dict[str, type[Written]] = {  # the keys that a section has whatever its cards add
+    "gate": GateOptions,
+    "layers": Layers,
+    "task": TaskOptions,
+    "optimizer": Optimizer,
+    "schedule": ScheduleOptions,
+    "callback": CallbackOptions,
+    "trainer": Trainer,
+    "logger": Logger,
+    "debug": Debug,
+}
+SWEEP_ONLY = (
+    *("table", "seeds", "extra_rows", "rows"),
+    *("name", "title", "columns", "choose"),
+    *("fail_fast", "retry_failed", "rerun", "plan"),
+)
+ROOT = tuple(Experiment.model_fields)
+
+
+class CardSection(NamedTuple):
+    """A section in which a key names a card: the keys that all cards share, the naming key, and the cards."""
+
+    shared: type[Written]
+    key: str
+    cards: Mapping[str, Card]
+
+
+CARDS = {
+    "gate": CardSection(GateOptions, "residual", GATES["residual"]),
+    "gate.score": CardSection(ScoreGateOptions, "name", GATES["score"]),
+    "gate.state": CardSection(StateGateOptions, "name", GATES["state"]),
+    "task": CardSection(TaskOptions, "name", TASKS),
+    "optimizer": CardSection(Optimizer, "name", OPTIMISERS),
+    "schedule": CardSection(ScheduleOptions, "name", SCHEDULES),
+    "callback": CardSection(CallbackOptions, "name", CALLBACKS),
+}
+
+
+def kind_of(section: str, values: Any) -> type[Written]:
+    """Return the model of a section's keys: with those that the card adds which the values choose.
+
+    An unknown card adds none. Model and data set have no keys in common: theirs must be known.
+    """
+    if section == "model":
+        return MODELS[values["name"]].options
+    if section == "dataset":
+        return TASKS[DATASETS[values["name"]].task].dataset_keys
+    if section not in CARDS:
+        return SECTIONS[section]
+    shared, key, cards = CARDS[section]
+    name = values.get(key) if isinstance(values, dict) else None
+    card = cards.get(name) if isinstance(name, str) else None
+    return card.options if card and card.options else shared
+
+
+def kinds_of(section: str) -> list[type[Written]]:
+    """Return the models that may describe a section."""
+    return [*card_options(section).values(), *(kind for name, kind in SECTIONS.items() if name == section)]
+
+
+def kinds_with(section: str, key: str) -> list[str]:
+    """Return the names of the cards, or of the tasks of data sets, that have a key which others lack."""
+    shared = CARDS[section].shared.model_fields if section in CARDS else ()
+    return [name for name, kind in card_options(section).items() if key in kind.model_fields and key not in shared]
+
+
+def card_options(section: str) -> dict[str, type[Written]]:
+    """Return the models of a section's keys by the name of the card that adds some; of `dataset`, by its task."""
+    if section == "model":
+        return {name: card.options for name, card in MODELS.items()}
+    if section == "dataset":
+        return {name: card.dataset_keys for name, card in TASKS.items()}
+    cards = CARDS[section].cards if section in CARDS else {}
+    return {name: card.options for name, card in cards.items() if card.options}
+
+
+def checked(values: dict[str, Any], extra: Extra = None) -> Experiment:
+    """Return plain values as an experiment. Raise `Refused` with one sentence if anything in them is wrong."""
+    _check_name(values, "model", list(MODELS))
+    _check_name(values, "dataset", list(DATASETS))
+    sections: dict[str, Any] = {}
+    if isinstance(gate := values.get("gate"), dict):
+        inside = {name: gate[name] for name in ("score", "state") if name in gate}
+        sections["gate"] = {**gate, **{name: _section(f"gate.{name}", keys, extra) for name, keys in inside.items()}}
+    for name in ("model", "dataset", *CARDS):
+        if name in values:
+            sections[name] = _section(name, sections.get(name, values[name]), extra)
+    if {"schedule", "optimizer"} <= sections.keys() and sections["schedule"].name != "default":
+        sections["optimizer"] = sections["optimizer"].without_schedule()
+    experiment: Experiment = validated(Experiment, values | sections, extra=extra)
+    return experiment
+
+
+def checked_record(values: dict[str, Any]) -> Experiment:
+    """Return the configuration of a record, which an earlier version may have written, as an experiment."""
+    known = {key: value for key, value in values.items() if key in ROOT}
+    trainer = known.get("trainer")
+    if isinstance(trainer, dict) and trainer.get("compile") is False:  # 63 published configurations have it for null
+        known["trainer"] = {**trainer, "compile": None}
+    return checked(known, "ignore")
+
+
+def checked_dataset(values: dict[str, Any]) -> tuple[Any, Path, Path]:
+    """Check the data set alone. Return it, data_dir and outputs_dir; the model may be anything."""
+    folders = validated(Folders, {name: values[name] for name in Folders.model_fields})
+    _check_name(values, "dataset", list(DATASETS))
+    dataset = validated(kind_of("dataset", values["dataset"]), values["dataset"], "dataset")
+    return dataset, folders.data_dir, folders.outputs_dir
+
+
+def _section(name: str, values: Any, extra: Extra) -> Written:
+    """Check a section whose keys depend on what it chooses."""
+    return validated(kind_of(name, values), values, name, extra=extra)
+
+
+def _check_name(values: dict[str, Any], section: str, known: list[str]) -> None:
+    """Refuse an unknown name of the model or of the data set, which decides the keys of its section."""
+    keys = values.get(section)
+    name = keys.get("name") if isinstance(keys, dict) else None
+    if name not in known:
+        raise Refused(f"{section}.name={as_typed(name)} is unknown. Available: {listing(known)}.")

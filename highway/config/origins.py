@@ -8,11 +8,10 @@ from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
 
 from highway.cards import gated_layers
-from highway.config.check import flat, joined
-from highway.config.compose import PRIMARY, SEARCH_PATH, loader, override_of, sets_value
+from highway.config.compose import PRIMARY, SEARCH_PATH, flat, joined, loader, override_of, sets_value
+from highway.config.experiment import SECTIONS
 from highway.config.groups import check_words
 from highway.config.project import confs
-from highway.config.sections import SECTIONS
 from highway.keys.yaml_file import read_yaml
 
 NEUTRAL = "the neutral default"

@@ -10,10 +10,10 @@ from typing import Any
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
+from highway.config.experiment import ROOT, SWEEP_ONLY, kinds_of, kinds_with
 from highway.config.groups import groups, offered, options
-from highway.config.sections import ROOT, SWEEP_ONLY, kinds_of, kinds_with
 from highway.errors import Refused, SweepFailed, Unwritable, as_typed, closest, listing, readable
-from highway.keys.declare import keys_of
+from highway.keys.schema import keys_of
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The keys of the groups trainer, logger and debug."""
 
 from highway.errors import Refused
-from highway.keys.declare import Text, Written, choice, key, number
+from highway.keys.schema import Text, Written, choice, key, number
 
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune", "whole")  # on a GPU these replay kernels as CUDA graphs
 COMPILE_MODES = ("auto", "default", *CUDA_GRAPH_MODES)

@@ -13,8 +13,8 @@ from highway.dashboard.upload import send, unsent
 from highway.errors import Refused, counted
 from highway.ledger.files import read_json, write_json
 from highway.report.collect import Collected, collect
-from highway.report.render import to_markdown
 from highway.report.content import build_report
+from highway.report.render import to_markdown
 from highway.report.style import SPLITS, looks
 from highway.report.write import write_report
 from highway.tables.kept import find

@@ -12,9 +12,8 @@ from typing import Any
 
 from highway.cards.gates import GateOptions
 from highway.cards.optimisers import SCHEDULE_KEYS
-from highway.config.experiment import Experiment, Folders
-from highway.config.sections import CARDS, kinds_of
-from highway.keys.declare import Written, declared, fields_on, unread
+from highway.config.experiment import CARDS, Experiment, Folders, kinds_of
+from highway.keys.schema import Written, declared, fields_on, unread
 
 PARTS = ("model", "gate", "layers", "dataset", "task", "optimizer", "schedule", "callback", "trainer")
 

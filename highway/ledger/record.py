@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from highway.cards.datasets import DATASETS
 from highway.errors import Corrupt, Refused
-from highway.keys.mistakes import validated
+from highway.keys.schema import validated
 from highway.ledger.files import verified, with_checksum, written_atomically
 
 log = logging.getLogger("highway")

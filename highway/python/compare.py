@@ -8,9 +8,9 @@ from rich.console import Console
 from highway.config import project
 from highway.config.home import outputs_folder
 from highway.report.collect import collect
+from highway.report.content import Report, build_report
 from highway.report.details import to_csv
 from highway.report.render import to_html, to_latex, to_markdown
-from highway.report.content import Report, build_report
 from highway.report.write import print_report
 from highway.tables.kept import find
 

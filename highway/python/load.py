@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 from highway.config import project
-from highway.config.check import check_recorded
 from highway.config.compose import dataset
-from highway.config.experiment import Experiment
+from highway.config.experiment import Experiment, checked_record
 from highway.config.project import needs_project
 from highway.errors import Refused, closest, listing
 from highway.keys.yaml_file import parsed
@@ -195,7 +194,7 @@ def experiment_of(config: str, directory: RunDirectory) -> Experiment:
         raise Refused(f"{directory.path}: the configuration cannot be read. Use what this project has written.")
     _, data_dir, _ = dataset([])
     try:
-        return check_recorded({**values, "data_dir": str(data_dir), "outputs_dir": str(_outputs_dir(directory))})
+        return checked_record({**values, "data_dir": str(data_dir), "outputs_dir": str(_outputs_dir(directory))})
     except Refused as refused:
         package = (directory.result() or {}).get("environment", {}).get("project", {}).get("package")
         if package is None or package in sys.modules:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from highway.cards.metrics import METRICS, OF_A_RECORD
-from highway.config.check import flat
+from highway.config.compose import flat
 from highway.errors import counted, listing
 from highway.ledger.identity import identity
 from highway.report.baselines import DASH, Difference, differences

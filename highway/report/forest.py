@@ -7,9 +7,9 @@ from typing import NamedTuple
 from highway.cards.metrics import METRICS
 from highway.cards.papers import PAPERS, paper_name
 from highway.report.collect import Collected
+from highway.report.content import Report
 from highway.report.effects import Effect
 from highway.report.render import html
-from highway.report.content import Report
 from highway.report.verdicts import NOT_RUN
 
 SHADES = {"paper": "#00304f", "medium": "#1f6aa5", "mini": "#5596cc"}  # of our marks, by budget

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from highway.cards.papers import PAPERS, paper_name
 from highway.config.home import CONF
 from highway.errors import counted, listing
-from highway.report.render import first_sentence
 from highway.report.content import Report
+from highway.report.render import first_sentence
 from highway.report.verdicts import AGREE, DISAGREE, ENOUGH, NOT_REPRODUCED, PAPER_WORDS, counted_numbers, tone
 from highway.tables.table import Table
 

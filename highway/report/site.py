@@ -16,11 +16,11 @@ from highway.cards.papers import paper_of
 from highway.config.project import project
 from highway.ledger.files import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway
+from highway.report.content import Report, build_report
 from highway.report.curves import Curves, Point, growing
 from highway.report.forest import forest_of_claims, forest_of_tables
 from highway.report.overview import of_papers, overview
 from highway.report.render import html
-from highway.report.content import Report, build_report
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 from highway.report.write import write_report

@@ -131,7 +131,7 @@ class Verdict:
 def verdicts(collected: Collected, of_numbers: PaperVerdicts) -> list[Verdict]:
     """Return the verdict on every claim of the table; smoke runs of a paper's give none.
 
-    of_numbers: those on the paper's numbers. A claim is supported or refuted only if the number of its baseline is within.
+    of_numbers: those on the paper's numbers; a claim is supported or refuted only if that of its baseline is within.
     """
     claims = [] if collected.only_works else claims_of(collected)
     if not claims:

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from highway.ledger.files import write_text
 from highway.report.collect import Collected, collect
+from highway.report.content import Report, build_report
 from highway.report.details import claims_to_csv, to_csv
 from highway.report.render import effects_to_latex, to_latex, to_markdown
-from highway.report.content import Report, build_report
 from highway.tables.kept import command, find, folder_of, grid_names, left_out
 from highway.tables.reading import table_ids
 from highway.tables.rows import with_overrides

@@ -19,8 +19,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.errors import Refused, counted
-from highway.keys.declare import Written
-from highway.keys.mistakes import validated
+from highway.keys.schema import Written, validated
 from highway.sweep.one_run import EXIT_REFUSED, Planned
 from highway.tables.typed import quoted, search_path
 

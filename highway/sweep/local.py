@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from highway.errors import Refused
-from highway.keys.declare import Written, number
+from highway.keys.schema import Written, number
 from highway.machine import cores, output_of
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.one_run import Planned

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from highway.config.check import flat
-from highway.config.compose import experiment
+from highway.config.compose import experiment, flat
 from highway.config.experiment import Experiment
 from highway.errors import Held, Refused, counted, listing
 from highway.keys.yaml_file import read_yaml

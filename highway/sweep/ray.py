@@ -15,7 +15,7 @@ from typing import Any
 from highway.config.extras import need
 from highway.config.project import SETTING, project
 from highway.errors import Refused
-from highway.keys.declare import Written, number
+from highway.keys.schema import Written, number
 from highway.ledger.files import append_text, made_folder
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.one_run import Planned

@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 
 from highway.config.extras import need
 from highway.errors import Refused
-from highway.keys.declare import Text, Written, matching, number
+from highway.keys.schema import Text, Written, matching, number
 from highway.ledger.lease import STALE
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.one_run import Planned

@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from highway.cards.metrics import METRICS
 from highway.errors import as_typed, closest, counted, listing
-from highway.keys.declare import Written, key, unlike
+from highway.keys.schema import Written, key, unlike
 from highway.ledger.directory import DONE, RunDirectory
 
 SOURCES = ("paper", "own")

@@ -12,15 +12,13 @@ from rich.text import Text
 from highway.cards.card import where
 from highway.cards.gates import GATES, READINGS
 from highway.cards.optimisers import OPTIMISERS
-from highway.config.check import flat
-from highway.config.compose import chosen, experiment
-from highway.config.experiment import Experiment
+from highway.config.compose import chosen, experiment, flat
+from highway.config.experiment import CARDS, Experiment
 from highway.config.origins import NEUTRAL
 from highway.config.origins import origins as origins_of
 from highway.config.project import conf_file
-from highway.config.sections import CARDS
 from highway.errors import counted, listing
-from highway.keys.declare import added
+from highway.keys.schema import added
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.tables.kept import command

@@ -17,8 +17,7 @@ from typing import Any
 from highway.config import home
 from highway.config.project import needs_project
 from highway.errors import Refused, closest, listing
-from highway.keys.declare import Written
-from highway.keys.mistakes import validated
+from highway.keys.schema import Written, validated
 from highway.keys.yaml_file import as_yaml, parsed
 from highway.ledger.files import write_text
 from highway.tables.grid import folder_name

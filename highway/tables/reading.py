@@ -8,11 +8,11 @@ from typing import Any
 from highway.cards.datasets import DATASETS
 from highway.cards.metrics import LIKELIHOOD, OF_A_RECORD, OF_A_TIMING
 from highway.cards.tasks import metrics_of
+from highway.config.experiment import SECTIONS
 from highway.config.groups import options
 from highway.config.project import conf_file
-from highway.config.sections import SECTIONS
 from highway.errors import Refused, closest, listing
-from highway.keys.mistakes import validated
+from highway.keys.schema import validated
 from highway.keys.yaml_file import Yaml, parsed
 from highway.tables.table import PLACEHOLDER, Claim, Row, Table
 

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from highway.cards.metrics import KINDS, METRICS, SPLITS
 from highway.errors import Refused, closest, listing
-from highway.keys.declare import Written, choice, key, matching, number, unlike
-from highway.keys.mistakes import bounds
+from highway.keys.schema import Written, bounds, choice, key, matching, number, unlike
 from highway.tables.choose import Choose, Combination
 from highway.tables.typed import key_of, last_on_each_key
 

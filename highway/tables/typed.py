@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from highway.config.experiment import LARGEST_SEED
+from highway.config.experiment import LARGEST_SEED, SWEEP_ONLY
 from highway.config.groups import check_words
-from highway.config.sections import SWEEP_ONLY
 from highway.errors import Refused, as_typed, listing
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from highway.cards import callbacks, datasets, gates, metrics, models, optimisers, tasks
 from highway.cards.card import Card, Cards, loaded
-from highway.config.check import check_recorded
-from highway.config.experiment import Experiment
+from highway.config.experiment import Experiment, checked_record
 from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
@@ -58,7 +57,7 @@ def test_a_guest_is_part_of_the_identity_by_name_options_and_revision(
     assert len(set(names)) == 4, "runs of one would pass for finished runs of another"
     group, name = override.split("=")
     assert identity(own)["keys"][group]["residual" if group == "gate" else "name"] == name
-    assert check_recorded({**configuration(another), "data_dir": "d", "outputs_dir": "o"}).seed == 1
+    assert checked_record({**configuration(another), "data_dir": "d", "outputs_dir": "o"}).seed == 1
     with pytest.raises(HydraException) as refused:
         guest(option)
     assert f"{option.split('=')[0]} is a key of {override.split('=')[1]} only" in sentence(refused.value)

@@ -8,8 +8,7 @@ from hydra import initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 
 from highway.config import compose as composing
-from highway.config.check import flat
-from highway.config.compose import compose, compose_with_hydra, experiment
+from highway.config.compose import compose, compose_with_hydra, experiment, flat
 from highway.config.origins import NEUTRAL, origins
 from highway.ledger.files import write_text
 from highway.tables.reading import load_table

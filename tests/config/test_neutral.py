@@ -7,7 +7,7 @@ import yaml
 
 from highway.cards.models import MODELS
 from highway.cards.tasks import TASKS
-from highway.config.sections import CARDS, SECTIONS, card_options
+from highway.config.experiment import CARDS, SECTIONS, card_options
 from highway.ledger.identity import PARTS, neutral
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "neutral.yaml"

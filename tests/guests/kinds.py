@@ -14,7 +14,7 @@ from highway.cards.gates import GateCard, GateOptions, StateGateOptions
 from highway.cards.optimisers import Optimizer, ScheduleOptions
 from highway.cards.tasks import TASKS, TaskOptions
 from highway.gates.gate import Gate
-from highway.keys.declare import number
+from highway.keys.schema import number
 from highway.tasks.language import LanguageModelling
 from highway.tasks.optimisation import Schedule
 

@@ -12,7 +12,7 @@ from highway.cards.datasets import DatasetCard
 from highway.cards.tasks import TaskCard
 from highway.config.experiment import Experiment
 from highway.data.batches import ExperimentData, TrainingBatches
-from highway.keys.declare import Written, choice, key, number
+from highway.keys.schema import Written, choice, key, number
 from highway.tasks.task import Learnt, Task
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from highway.cards.models import ModelCard, Options, Remembers
 from highway.config.experiment import Gating
 from highway.gates.gate import build_gate
-from highway.keys.declare import number
+from highway.keys.schema import number
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 

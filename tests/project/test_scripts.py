@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from highway.cli import main
-from highway.config.check import flat
-from highway.config.experiment import Experiment
+from highway.config.compose import flat
+from highway.config.experiment import SECTIONS, Experiment
 from highway.config.home import CONF
 from highway.config.origins import NEUTRAL
-from highway.config.sections import SECTIONS
 from highway.data import penn_treebank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_json

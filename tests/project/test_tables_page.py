@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from highway.keys.declare import declared
+from highway.keys.schema import declared
 from highway.keys.yaml_file import parsed
 from highway.tables.choose import Choose
 from highway.tables.reading import read_table

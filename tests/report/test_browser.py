@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from highway.report.overview import overview
 from highway.report.content import Report
+from highway.report.overview import overview
 from highway.report.site import build_site
 from highway.tables.reading import load_table
 from tests.support.browser import browser, comes, needs_chromium, opened

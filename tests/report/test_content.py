@@ -18,9 +18,9 @@ from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.files import read_json, with_checksum
 from highway.ledger.record import write_record
 from highway.report.collect import Summary, collect
+from highway.report.content import Report, build_report
 from highway.report.details import to_csv
 from highway.report.render import to_html, to_latex, to_markdown
-from highway.report.content import Report, build_report
 from highway.report.write import print_report, write_report
 from highway.tables.grid import as_table
 from highway.tables.reading import load_table, parse_table

@@ -12,11 +12,11 @@ import pytest
 from scipy import stats
 
 from highway.report.collect import collect
+from highway.report.content import Report, build_report
 from highway.report.details import claims_to_csv
 from highway.report.effects import Effect
 from highway.report.forest import SHADES, Entry, Mark, entries, forest_of_claims, forest_of_tables, forest_svg
 from highway.report.render import effects_to_latex, to_markdown
-from highway.report.content import Report, build_report
 from highway.tables.reading import load_table
 from highway.tables.table import Epochs, Table
 from tests.support.tables import TABLE, TRANSLATION, put, put_translation

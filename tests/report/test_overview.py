@@ -9,9 +9,9 @@ import pytest
 from highway.cli import main
 from highway.ledger.files import write_text
 from highway.report.collect import collect
+from highway.report.content import build_report
 from highway.report.overview import Overview, overview
 from highway.report.render import first_sentence
-from highway.report.content import build_report
 from highway.tables.reading import load_table
 from highway.tables.table import Table
 from tests.support.tables import TABLE, put

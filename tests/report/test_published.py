@@ -8,11 +8,11 @@ import pytest
 from highway.cards.papers import PAPERS
 from highway.config.home import HOME, REFERENCE
 from highway.report.collect import collect
+from highway.report.content import Report, build_report
 from highway.report.details import AT_SIZE, readings
 from highway.report.finding import filled
 from highway.report.forest import forest_of_tables
 from highway.report.overview import overview
-from highway.report.content import Report, build_report
 from highway.report.write import FILES
 from highway.tables.reading import load_table, table_ids
 

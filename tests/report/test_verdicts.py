@@ -11,9 +11,9 @@ from scipy import stats
 
 from highway.cards.metrics import METRICS
 from highway.report.collect import Collected, collect
+from highway.report.content import build_report
 from highway.report.details import details
 from highway.report.render import to_markdown
-from highway.report.content import build_report
 from highway.report.table_block import Line
 from highway.report.verdicts import Verdict, counted_numbers, paper_verdicts, tone, verdicts
 from highway.tables.reading import load_table, parse_table, table_ids

@@ -11,8 +11,8 @@ import pytest
 from highway.cli import main
 from highway.errors import Refused
 from highway.report.collect import Collected, collect
-from highway.report.publish import publish
 from highway.report.content import build_report
+from highway.report.publish import publish
 from highway.report.times import COLUMNS
 from highway.report.write import write_report
 from highway.run import resources
