@@ -34,7 +34,7 @@ log = logging.getLogger("highway")
 def run(overrides: Sequence[str], typed: Sequence[str]) -> int:
     """Train one run and return the exit code of its end. `typed`: the command line, which the record repeats."""
     _show_messages()
-    experiment = check(compose_with_hydra(overrides))
+    experiment = check(compose_with_hydra(overrides))  # with its section `hydra`, which is checked, too
     directory = RunDirectory.of(experiment)
     if not directory.path.exists():
         from highway.data.prepare import prepare_all

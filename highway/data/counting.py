@@ -1,6 +1,6 @@
 """The test loss of counting: of predictions by the frequencies in the training data, whatever came before.
 
-A run keeps it in its record. A run whose own test loss is not below it has not learned (highway/report/counting.py).
+A run keeps it in its record. A run whose own test loss is not below it has not learned (highway/report/sample.py).
 """
 
 from typing import Any

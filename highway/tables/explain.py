@@ -206,7 +206,7 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
     for key, value in flat(identity(described)["keys"]).items():
         file = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), NEUTRAL)
         settings.setdefault(file, []).append(as_override(key, value))
-    console.print("\nsettings that differ from the neutral defaults in highway/config/, by the file that sets them:")
+    console.print("\nsettings that differ from their neutral defaults, by the file that sets them:")
     for file, values in settings.items():
         line = f"{file}: {' '.join(values)}"
         lines = wrap(line, console.width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
