@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from highway.ledger.machine import device_name
-from highway.sweep.reading import load_table, table_ids
 
 from highway.config.compose import experiment as composed
 from highway.config.home import REFERENCE
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_json
 from highway.ledger.identity import identified
+from highway.machine import device_name
 from highway.python.load import experiment_of
+from highway.tables.reading import load_table, table_ids
 from highway.testing.runs import StopAt, trained
 from tests.support.data import REAL_DATA
 
