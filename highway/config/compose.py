@@ -1,8 +1,9 @@
-"""Compose configurations with Hydra, through its public interface alone. No other module composes.
+"""From overrides to a checked experiment. Hydra composes conf/, through its public interface; no other module does.
 
-Hydra takes a fifth of a second, mostly for its own section `hydra`, and a report composes hundreds of rows. So plain
-files of conf/ are merged here, in Hydra's order and once for each choice of options, and values are set on a copy.
-Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own.
+Hydra takes a fifth of a second, mostly for its own section `hydra`, and a report composes hundreds of rows. `compose`
+therefore merges plain files of conf/ itself, in Hydra's order and once for each choice of options, and sets values on
+a copy. Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own. So is a run that is to
+be trained, with its section `hydra`.
 """
 
 import copy
@@ -54,6 +55,22 @@ def dataset(overrides: Sequence[str]) -> tuple[Any, Path, Path]:
     return checked_dataset(_plain(compose(overrides), ("dataset", *Folders.model_fields)))
 
 
+def compose(overrides: Sequence[str]) -> DictConfig:
+    """Compose the configuration that the overrides describe, without Hydra's section `hydra`."""
+    check_words(overrides)
+    with suppress(HydraException, OmegaConfBaseException, NotPlain):  # then Hydra composes it, or says what is wrong
+        return _with_values(overrides)
+    return _without_hydra(compose_with_hydra(overrides))
+
+
+def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN) -> DictConfig:
+    """Let Hydra compose conf/train.yaml with the overrides and its section `hydra`, which is still to check."""
+    check_words(overrides)
+    hydra = loader()
+    with _refusing():
+        return hydra.load_configuration(PRIMARY, list(overrides), mode)
+
+
 def check(config: DictConfig) -> Experiment:
     """Return a composed configuration as an experiment. Raise `Refused` with one sentence if anything is wrong."""
     for key in config:
@@ -77,22 +94,6 @@ def _plain(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
         return values
     except MissingMandatoryValue as error:
         raise Refused(f"{error.full_key} has no value. Set it: {error.full_key}=VALUE.") from error
-
-
-def compose(overrides: Sequence[str]) -> DictConfig:
-    """Compose the configuration that the overrides describe, without Hydra's section `hydra`."""
-    check_words(overrides)
-    with suppress(HydraException, OmegaConfBaseException, NotPlain):  # then Hydra composes it, or says what is wrong
-        return _with_values(overrides)
-    return _without_hydra(compose_with_hydra(overrides))
-
-
-def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN) -> DictConfig:
-    """Let Hydra compose conf/train.yaml with the overrides and its section `hydra`, which is still to check."""
-    check_words(overrides)
-    hydra = loader()
-    with _refusing():
-        return hydra.load_configuration(PRIMARY, list(overrides), mode)
 
 
 def chosen(overrides: Sequence[str]) -> dict[str, str]:
