@@ -87,8 +87,7 @@ def argument(metavar: str, help: str, completed: Callable[..., list[str]] | None
 
 
 def _complete_table(incomplete: str) -> list[str]:
-    from highway.tables.kept import grid_names
-    from highway.tables.reading import table_ids
+    from highway.tables.reading import grid_names, table_ids
 
     return [*table_ids(), *grid_names(outputs_folder())]
 
@@ -251,7 +250,7 @@ def _find(name: str) -> "Table":
     """Return a table, or a grid that was run here."""
     if "=" in name:
         raise Refused(f"{name} is an override. Name a table first.")
-    from highway.tables.kept import find
+    from highway.tables.reading import find
 
     return find(name, outputs_folder())
 
@@ -304,7 +303,7 @@ def time(
     The file of the table has `rounds`. Each call adds a measurement to outputs/TABLE/BUDGET/times.csv. The first row is
     always timed: the others are relative to it. Overrides change how rows run: trainer.compile=reduce-overhead.
     """
-    from highway.tables.kept import command as training
+    from highway.tables.reading import command as training
 
     timed = _find(table)
     at = budget or timed.usual_budget

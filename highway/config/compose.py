@@ -2,8 +2,8 @@
 
 Hydra takes a fifth of a second, mostly for its own section `hydra`, and a report composes hundreds of rows. `compose`
 therefore merges plain files of conf/ itself, in Hydra's order and once for each choice of options, and sets values on
-a copy. Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own. So is a run that is to
-be trained, with its section `hydra`.
+a copy. Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own. So is a run that is
+to be trained, with its section `hydra`.
 """
 
 import copy

@@ -17,7 +17,7 @@ from highway.report.content import build_report
 from highway.report.render import to_markdown
 from highway.report.style import SPLITS, looks
 from highway.report.write import write_report
-from highway.tables.kept import find
+from highway.tables.reading import find
 from highway.tables.table import Figure
 
 TRAINING_METRICS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_second", "peak_memory_mib")

@@ -12,7 +12,7 @@ from highway.report.content import Report, build_report
 from highway.report.details import to_csv
 from highway.report.render import to_html, to_latex, to_markdown
 from highway.report.write import print_report
-from highway.tables.kept import find
+from highway.tables.reading import find
 
 WIDTH = 120  # characters of a line of text
 

@@ -16,8 +16,7 @@ from highway.config.home import outputs_folder
 from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected, collect
 from highway.report.sample import Sample
-from highway.tables.kept import find, grid_names, left_out
-from highway.tables.reading import table_ids
+from highway.tables.reading import find, grid_names, left_out, table_ids
 
 RUN = ("run", "directory", "table", "budget", "row", "seed", "status")
 RUNS = (*RUN, "metric", "checkpoint", "value")

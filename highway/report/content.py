@@ -28,7 +28,7 @@ from highway.report.verdicts import (
     tone,
     verdicts,
 )
-from highway.tables.kept import command
+from highway.tables.reading import command
 from highway.tables.table import Column, Figure, Row
 from highway.tables.typed import as_override
 

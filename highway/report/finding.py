@@ -18,7 +18,7 @@ from highway.errors import counted, listing
 from highway.report.baselines import Difference
 from highway.report.collect import Collected
 from highway.report.verdicts import Verdict, tone
-from highway.tables.kept import command
+from highway.tables.reading import command
 from highway.tables.table import PLACEHOLDER
 
 MOST = 3  # verdicts that a sentence of ours names

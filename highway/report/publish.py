@@ -20,7 +20,8 @@ from highway.report.collect import Collected, collect
 from highway.report.curves import thin_curves
 from highway.report.times import measurements, read_lines, times_file, write_lines
 from highway.report.write import write_report
-from highway.tables.kept import command, names_of
+from highway.tables.grid import names_of
+from highway.tables.reading import command
 from highway.tables.rows import tables_with_overrides
 from highway.tables.table import Table
 

@@ -24,8 +24,8 @@ from highway.report.render import html
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 from highway.report.write import write_report
-from highway.tables.kept import find, folder_of, grid_names, left_out
-from highway.tables.reading import load_table, table_ids
+from highway.tables.grid import folder_of
+from highway.tables.reading import find, grid_names, left_out, load_table, table_ids
 from highway.tables.rows import tables_with_overrides
 from highway.tables.table import Table
 

@@ -13,8 +13,8 @@ from highway.report.collect import Collected, collect
 from highway.report.content import Report, build_report
 from highway.report.details import claims_to_csv, to_csv
 from highway.report.render import effects_to_latex, to_latex, to_markdown
-from highway.tables.kept import command, find, folder_of, grid_names, left_out
-from highway.tables.reading import table_ids
+from highway.tables.grid import folder_of
+from highway.tables.reading import command, find, grid_names, left_out, table_ids
 from highway.tables.rows import with_overrides
 from highway.tables.table import ReportRequest
 

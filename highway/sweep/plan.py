@@ -22,7 +22,7 @@ from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import DONE, RunDirectory, is_published, roots
 from highway.ledger.identity import PARTS, configuration, identified, is_unread, names_run
 from highway.sweep.one_run import Planned
-from highway.tables import grid, kept
+from highway.tables import grid
 from highway.tables.choose import FIRST_SEED, Choice, choice
 from highway.tables.reading import load_table, parse_table
 from highway.tables.table import ReportRequest, Row, Table
@@ -98,7 +98,7 @@ class Planner:
         )
         content = grid.as_table(typed, self.search_path)
         if not first.debug.scratch:
-            plan.saves.append(partial(kept.keep, content, first.outputs_dir))
+            plan.saves.append(partial(grid.keep, content, first.outputs_dir))
         table = parse_table(content)
         in_table = {key_of(override) for row in table.rows for override in (*table.recipe, *row.overrides)}
         return [table], _without(typed.overrides, (*in_table, *typed.choose, "seed", "budget"))
@@ -246,7 +246,7 @@ class Plan:
         if _is_result(next(iter(self._runs))) and key not in self._reports:
             self._reports[key] = (variant.table, variant.budget, tuple(added))
             if added:
-                self.saves.append(partial(kept.keep_overrides, *key, self.outputs))
+                self.saves.append(partial(grid.keep_overrides, *key, self.outputs))
 
     def write(self) -> None:
         """Set aside what is trained again, save what was typed for reports, and link rows to their runs."""

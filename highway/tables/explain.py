@@ -21,9 +21,8 @@ from highway.errors import counted, listing
 from highway.keys.schema import added
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
-from highway.tables.kept import command
 from highway.tables.matched import WIDENED, parameters
-from highway.tables.reading import table_ids
+from highway.tables.reading import command, table_ids
 from highway.tables.table import Row, Table
 from highway.tables.typed import as_override, command_line, key_of
 

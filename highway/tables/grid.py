@@ -1,9 +1,16 @@
-"""A grid of overrides as a table: each combination of the values that vary is a row, and a row has one run per seed."""
+"""A grid of overrides as a table: each combination of the values that vary is a row, and a row has one run per seed.
 
+What is typed is kept in outputs/grids/, where reports read it: the table of a grid, and overrides with which rows of a
+table were trained.
+"""
+
+import contextlib
 import hashlib
+import logging
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,14 +18,27 @@ import yaml
 from highway.cards.metrics import KINDS, SPLITS
 from highway.config.project import project
 from highway.errors import Refused, as_typed
+from highway.keys.schema import Written, validated
+from highway.keys.yaml_file import as_yaml, parsed
+from highway.ledger.files import write_text
 from highway.ledger.identity import names_run
-from highway.tables.reading import metrics_of_runs, table_ids
-from highway.tables.table import LONGEST_ID
+from highway.tables.checking import metrics_of_runs
+from highway.tables.reading import find, parse_table, saved, table_ids
+from highway.tables.table import LONGEST_ID, Table
 from highway.tables.typed import Typed, command_line, every_combination, quoted
 
+log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "grids", "reference", "report", "wandb")
 LONGEST_NAME = 120  # characters of the name of a folder
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
+
+
+class Swept(Written):
+    """The content of overrides.yaml: the rows of a table were trained with further overrides."""
+
+    table: str
+    budget: str
+    overrides: list[str]
 
 
 def as_table(typed: Typed, folders: Sequence[str] = ()) -> dict[str, Any]:
@@ -127,3 +147,49 @@ def _checked(name: str) -> str:
         taken = "a table" if name in table_ids() else "another folder of outputs/"
         raise Refused(f"name={name} is the name of {taken}. Choose another name for the grid.")
     return name
+
+
+def keep(content: dict[str, Any], outputs_dir: Path) -> None:
+    """Save a grid's table where reports read it. Tell which grid of this name it replaces, if that had other rows."""
+    path = outputs_dir / "grids" / content["id"] / "table.yaml"
+    with contextlib.suppress(Refused):  # there is none, or it cannot be read
+        before = find(content["id"], outputs_dir)
+        after = parse_table(content)
+        if before.recipe != after.recipe or any(row not in after.rows for row in before.rows):
+            log.warning(
+                "name=%s was another grid, of which some rows are no longer shown. Its runs stay; to see them again, "
+                "give its command with another name: %s",
+                before.id,
+                before.command,
+            )
+    write_text(path, as_yaml(content))
+
+
+def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_dir: Path) -> None:
+    """Note that rows of a table were trained with further overrides, for the web site."""
+    content = Swept(table=table, budget=budget, overrides=list(overrides)).model_dump()
+    made = hashlib.sha256(repr(content).encode()).hexdigest()[:8]
+    write_text(outputs_dir / "grids" / f"{table}-{made}" / "overrides.yaml", as_yaml(content))
+
+
+def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], list[str]]]:
+    """Return each table that was trained with further overrides: its name, the overrides, and the budgets."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for _, path in sorted(saved("overrides.yaml", outputs_dir).items()):
+        file = parsed(path.read_bytes(), str(path))
+        swept = validated(Swept, file.content, file=file)
+        if swept.table in table_ids():
+            found.setdefault((swept.table, tuple(swept.overrides)), []).append(swept.budget)
+    return [(name, overrides, budgets) for (name, overrides), budgets in found.items()]
+
+
+def names_of(table: str, outputs_dir: Path) -> list[Path]:
+    """Return the files that `keep` and `keep_overrides` wrote for a grid or a table."""
+    grids, overrides = (saved(file, outputs_dir).items() for file in ("table.yaml", "overrides.yaml"))
+    of_grid = [path for folder, path in grids if folder == table]
+    return of_grid + [path for folder, path in overrides if folder.rpartition("-")[0] == table]
+
+
+def folder_of(table: Table) -> str:
+    """Return the name of a table's folder in report/; overrides of the command line are a part of it."""
+    return folder_name(",".join((table.id, *table.added)))

@@ -10,8 +10,8 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
 from highway.tables.choose import FIRST_SEED, Choice, Combination, choice
-from highway.tables.kept import left_out, swept_with_overrides
-from highway.tables.reading import load_table
+from highway.tables.grid import swept_with_overrides
+from highway.tables.reading import left_out, load_table
 from highway.tables.table import Row, Table
 
 Choices = dict[str, Choice]  # by row

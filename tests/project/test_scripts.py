@@ -20,7 +20,7 @@ from highway.data import penn_treebank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_json
 from highway.ledger.identity import PARTS, configuration
-from highway.tables import kept
+from highway.tables import grid, reading
 from highway.tables.explain import origins
 from highway.tables.reading import load_table
 from tests.support.data import REAL_DATA, needs_real_data, write_corpus
@@ -132,8 +132,8 @@ GRID = {
 def test_commands_take_a_grid_and_rows_with_overrides(
     typed: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
-    kept.keep(GRID, tmp_path / "outputs")
-    table = kept.find("rates", tmp_path / "outputs")
+    grid.keep(GRID, tmp_path / "outputs")
+    table = reading.find("rates", tmp_path / "outputs")
     row = table.row("gate=sdu_tanh").named_after(["layers=l2-3"])
     put(tmp_path / "outputs", row.id, 2, 1.5, "smoke", table=table.model_copy(update={"rows": [row]}))
     _, out, _ = typed("table status rates")

@@ -24,7 +24,7 @@ from highway.report.curves import FIRST_ROWS, TRAINING_ROWS, Point, mean_over, r
 from highway.report.details import to_csv
 from highway.report.publish import publish
 from highway.report.write import write_report
-from highway.tables import kept
+from highway.tables import grid, reading
 from highway.tables.rows import with_overrides
 from highway.tables.table import Epochs, Table
 from tests.support.tables import TABLE, put
@@ -54,14 +54,14 @@ def test_a_table_is_read_wherever_its_folder_is_moved_to(tmp_path: Path) -> None
     write_text(put(here, "tanh", 2, 1.4, status="diverged") / "config.yaml", "seed: 2\n")
     changed = with_overrides(TABLE, ["paper"], ["model.dropout=0.3"])
     write_text(put(here, changed.rows[-1].id, 1, 1.3, table=changed) / "config.yaml", "seed: 1\n")
-    kept.keep_overrides(TABLE.id, "paper", ["model.dropout=0.3"], here)
+    grid.keep_overrides(TABLE.id, "paper", ["model.dropout=0.3"], here)
     publication = publish(TABLE, None, here, tmp_path / "published")
     assert (len(publication.copied), publication.published_before) == (4, [])
     assert tmp_path / "published" / "report" / "highway_t1" / "paper" / "table.md" in publication.reports
     (tmp_path / "published").rename(moved)
     assert numbers(TABLE, moved) == numbers(TABLE, here)
     assert numbers(changed, moved) == numbers(changed, here)
-    assert kept.swept_with_overrides(moved) == kept.swept_with_overrides(here) != []
+    assert grid.swept_with_overrides(moved) == grid.swept_with_overrides(here) != []
     assert not list(moved.rglob("checkpoints"))
     again = publish(TABLE, "paper", here, moved)
     assert (again.copied, len(again.published_before), again.differing) == ([], 4, [])
@@ -75,8 +75,8 @@ def test_a_grid_keeps_its_name(
     """Without --to, the runs and the name of the grid go to outputs/reference/, where every report finds them."""
     here, reference = tmp_path / "outputs", tmp_path / "reference"
     monkeypatch.setattr(home, "REFERENCE", reference)
-    kept.keep(GRID, here)
-    table = kept.find("rates", here)
+    grid.keep(GRID, here)
+    table = reading.find("rates", here)
     for row in table.rows:
         write_text(put(here, row.id, 1, 1.5, table=table) / "config.yaml", "seed: 1\n")
     expected = numbers(table, here)
@@ -84,7 +84,7 @@ def test_a_grid_keeps_its_name(
     main()
     assert f"{reference}: 2 runs published, 0 runs published before" in capsys.readouterr().out
     shutil.rmtree(here)
-    assert "rates" in kept.grid_names(here) and numbers(kept.find("rates", here), here) == expected
+    assert "rates" in reading.grid_names(here) and numbers(reading.find("rates", here), here) == expected
 
 
 @pytest.mark.parametrize(
@@ -215,12 +215,12 @@ def test_a_run_of_another_project_names_it(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"needs the project my_gates, .*my_model is unknown.* set HIGHWAY_PROJECT to"):
         highway.load(run)
     theirs = {**GRID, "project": "my_gates"}
-    kept.keep(theirs, tmp_path)
-    assert kept.find("rates", tmp_path).project == "my_gates", "this grid can be read without it"
+    grid.keep(theirs, tmp_path)
+    assert reading.find("rates", tmp_path).project == "my_gates", "this grid can be read without it"
     theirs["recipe"] = ["optimizer=mine"]
     write_text(tmp_path / "grids" / "rates" / "table.yaml", yaml.safe_dump(theirs))
     with pytest.raises(Refused, match="the grid rates needs the project my_gates"):
-        kept.find("rates", tmp_path)
+        reading.find("rates", tmp_path)
 
 
 def test_the_report_at_the_target_is_that_of_its_records(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from highway.report import site
 from highway.report.curves import Point
 from highway.report.site import build_site, by_split, every_table, thinned
 from highway.report.watch import watch
-from highway.tables import kept
+from highway.tables import grid
 from highway.tables.reading import load_table, parse_table
 from highway.tables.table import Table
 from tests.support.tables import TABLE, content, put
@@ -146,9 +146,9 @@ def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path) -> None:
     """File systems allow names of 255 bytes, so the folder of many overrides has a shorter one."""
     overrides = [f"trainer.{key}=1000000" for key in ("max_steps", "validate_every", "log_every", "max_epochs")]
     overrides += ["model.dropout=0.333333", "optimizer.lr=0.123456789", "optimizer.clip=0.123456789"]
-    kept.keep_overrides("highway_t1", "smoke", ["trainer.max_steps=20"], tmp_path)
-    kept.keep_overrides("highway_t1", "smoke", overrides, tmp_path)
-    tables = {kept.folder_of(table): table for table in every_table(tmp_path) if table.added}
+    grid.keep_overrides("highway_t1", "smoke", ["trainer.max_steps=20"], tmp_path)
+    grid.keep_overrides("highway_t1", "smoke", overrides, tmp_path)
+    tables = {grid.folder_of(table): table for table in every_table(tmp_path) if table.added}
     put(tmp_path, "tanh,trainer.max_steps=20", 1, 1.4, "smoke", table=tables["highway_t1,trainer.max_steps=20"])
     folder = made(tmp_path, [TABLE, *tables.values()])
     assert "highway_t1,trainer.max_steps=20" in (folder / "index.html").read_text()

@@ -23,7 +23,7 @@ from highway.machine import cores
 from highway.report.write import show_reports
 from highway.sweep.launcher import Launcher
 from highway.sweep.one_run import Planned
-from highway.tables import grid, kept
+from highway.tables import grid, reading
 from highway.tables.reading import load_table
 from highway.tables.typed import Typed
 from highway.testing.runs import same_weights
@@ -70,7 +70,7 @@ def test_a_grid_inline(tmp_path: Path) -> None:
     assert "layers_study: gate (none, highway) and layers (l1, all)" in " ".join(done.stdout.split())
     assert "gate=highway" in done.stdout and " ± " in done.stdout
     assert (tmp_path / "report" / "layers_study" / "smoke" / "curves.svg").exists()
-    table = kept.find("layers_study", tmp_path)
+    table = reading.find("layers_study", tmp_path)
     assert table.command.startswith("highway train -m gate=none,highway layers=l1,all seed=1,2")
     assert [row.label for row in table.rows] == [
         f"gate={gate} layers={layers}" for gate in ("none", "highway") for layers in ("l1", "all")
@@ -93,7 +93,7 @@ def test_a_sweep_with_a_title_and_columns(tmp_path: Path, monkeypatch: pytest.Mo
     assert code == 0, text
     page = (tmp_path / "report" / "mine" / "smoke" / "table.md").read_text()
     assert r"# mine: Do $\\alpha$ gates help?" in page and "|model|test bits per character|parameters|n|" in page
-    table = kept.find("mine", tmp_path)
+    table = reading.find("mine", tmp_path)
     assert shlex.split(table.command)[-2:] == [*heads], "the command of the page gives the page again"
     assert inline(monkeypatch, tmp_path, "table=highway_t1", heads[0])[0] == 2, "a table's file has its caption"
 
@@ -112,7 +112,7 @@ def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
     )
     assert first["id"] == second["id"] != other["id"], "more seeds are the same grid"
     with pytest.raises(Refused, match="there is no table or grid 'layer_study'"):
-        kept.find("layer_study", tmp_path)
+        reading.find("layer_study", tmp_path)
     code, _ = inline(monkeypatch, tmp_path, "table=highway_t1", "name=mine")
     assert code == 2
 
@@ -123,7 +123,7 @@ def test_a_grid_tells_which_other_grid_of_its_name_it_replaces(
     def keep(gate: str, rates: list[str], **seeds: list[str]) -> str:
         caplog.clear()
         choices = {"gate": [gate], "optimizer.lr": rates, **seeds}
-        kept.keep(grid.as_table(Typed(name="mine", overrides=choices)), tmp_path)
+        grid.keep(grid.as_table(Typed(name="mine", overrides=choices)), tmp_path)
         return caplog.text
 
     assert keep("none", ["1", "2"]) == ""
@@ -133,7 +133,7 @@ def test_a_grid_tells_which_other_grid_of_its_name_it_replaces(
     assert "another name: highway train -m gate=none optimizer.lr=1" in keep("highway", ["1", "2"])
     (tmp_path / "grids" / "mine" / "table.yaml").write_text("nothing: [")
     assert keep("none", ["1"]) == ""
-    assert kept.find("mine", tmp_path).command == "highway train -m gate=none optimizer.lr=1"
+    assert reading.find("mine", tmp_path).command == "highway train -m gate=none optimizer.lr=1"
 
 
 @pytest.mark.parametrize("launcher", ["local", "slurm"])
@@ -269,13 +269,13 @@ def test_a_folder_of_options_goes_with_every_run(tmp_path: Path, monkeypatch: py
     added = f"hydra.searchpath=['file://{theirs}']".replace("their's", "their\\'s")
     assert code == 1, text
     assert [shlex.split(command)[2] for command in commands] == [added, added]
-    table = kept.find("ours", outputs)
+    table = reading.find("ours", outputs)
     assert added in table.overrides(table.rows[1], "smoke", 1)
     assert experiment(table.overrides(table.rows[1], "smoke", 1)).gate.kernel == 5
     shutil.rmtree(theirs)
     compose._of_options.cache_clear()
-    with kept.left_out("ours"):
+    with reading.left_out("ours"):
         experiment(table.overrides(table.rows[1], "smoke", 1))
         raise AssertionError
-    with pytest.raises(Refused), kept.left_out("highway_t1"):
+    with pytest.raises(Refused), reading.left_out("highway_t1"):
         raise Refused("a table")

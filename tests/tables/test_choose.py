@@ -23,8 +23,7 @@ from highway.report.publish import publish
 from highway.report.status import row_status
 from highway.sweep.one_run import Planned
 from highway.tables.choose import Trial, best
-from highway.tables.kept import find
-from highway.tables.reading import parse_table
+from highway.tables.reading import find, parse_table
 from highway.tables.rows import with_choices, with_overrides
 from highway.tables.table import Table
 from highway.testing.runs import StopAt, curve, numbers, same_weights, trained
