@@ -21,13 +21,14 @@ __version__ = "1.0.0"
 __all__ = ["compare", "curves", "load", "runs", "train"]
 MODULES = {"compare": "compare", "curves": "frames", "load": "load", "runs": "frames", "train": "train"}
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    """Import a function when it is first used: torch and pandas take seconds."""
-    if name not in MODULES:
-        raise AttributeError(f"module 'highway' has no attribute '{name}'")
-    return getattr(import_module(f"highway.python.{MODULES[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        """Import a function when it is first used: torch and pandas take seconds."""
+        if name not in MODULES:
+            raise AttributeError(f"module 'highway' has no attribute '{name}'")
+        return getattr(import_module(f"highway.python.{MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted({*globals(), *__all__})

@@ -480,10 +480,10 @@ def generate(
     A language model continues the prompt. A music model continues a tune of the test set, and writes a MIDI file.
     """
     from highway.python.generate import Sampling, Writer
-    from highway.python.load import load
+    from highway.python.load import load_for
 
     sampling = Sampling(temperature, top_k, top_p, seed)
-    trained = load(run, last, "language", "music")
+    trained = load_for(run, last, "language", "music")
     of_text = {"--prompt": prompt, "--top-k": top_k, "--top-p": top_p}
     of_tunes = {"--tune": tune, "--begin": begin, "--step-seconds": step_seconds, "--midi": midi}
     musical = trained.experiment.dataset_card.task == "music"

@@ -10,7 +10,7 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import OmegaConf
 
 from highway.config.commented import commented
-from highway.config.compose import check, compose, compose_with_hydra, loader, override_of
+from highway.config.compose import as_experiment, compose, compose_with_hydra, loader, override_of
 from highway.config.experiment import SWEEP_ONLY
 from highway.config.groups import check_words, groups, offered, options
 from highway.config.guard import check_hydra
@@ -34,7 +34,7 @@ log = logging.getLogger("highway")
 def run(overrides: Sequence[str], typed: Sequence[str]) -> int:
     """Train one run and return the exit code of its end. `typed`: the command line, which the record repeats."""
     _show_messages()
-    experiment = check(compose_with_hydra(overrides))  # with its section `hydra`, which is checked, too
+    experiment = as_experiment(compose_with_hydra(overrides))  # with its section `hydra`, which is checked, too
     directory = RunDirectory.of(experiment)
     if not directory.path.exists():
         from highway.data.prepare import prepare_all

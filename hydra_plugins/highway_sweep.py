@@ -1,4 +1,4 @@
-"""The sweeper, the launchers and the group `layers`, as Hydra finds them: it loads plugins only from here."""
+"""The sweeper, the launchers and the group `layers`, as Hydra finds them: as classes of this module alone."""
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType

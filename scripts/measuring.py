@@ -22,7 +22,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from highway.machine import cores
-from highway.python.load import load
+from highway.python.load import load_for
 from highway.run import build, outcome, start
 from highway.tasks.decoding import Translator
 from highway.tasks.translation import scores
@@ -196,7 +196,7 @@ def decoded(
     directory: Path, sentences: int, device: str, precisions: tuple[str, ...] = ("32", "bf16")
 ) -> dict[str, Any]:
     """Measure each way to translate the first test sentences: seconds, BLEU, texts equal to the first way's."""
-    trained = load(directory, False, "translation")
+    trained = load_for(directory, False, "translation")
     model, corpus = trained.model, trained.streams
     longest = trained.experiment.dataset.longest
     of = partial(Translator, source=corpus.source, target=corpus.target, longest=longest)

@@ -38,10 +38,11 @@ def _keys(choices: Sequence[str]) -> list[str]:
     """Return the dotted keys of the configuration with these options; with the default ones if they do not compose."""
     from omegaconf import OmegaConf  # Hydra takes a fifth of a second to import, and options do not need it
 
-    from highway.config.compose import compose, flat
+    from highway.config.compose import compose
+    from highway.keys.schema import dotted
 
     for overrides in (choices, ()):
         with suppress(Exception):
             content = OmegaConf.to_container(compose(overrides))
-            return [*flat({str(key): value for key, value in content.items()})] if isinstance(content, dict) else []
+            return [*dotted({str(key): value for key, value in content.items()})] if isinstance(content, dict) else []
     return []

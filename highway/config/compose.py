@@ -2,8 +2,8 @@
 
 Hydra takes a fifth of a second, mostly for its own section `hydra`, and a report composes hundreds of rows. `compose`
 therefore merges plain files of conf/ itself, in Hydra's order and once for each choice of options, and sets values on
-a copy. Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own. So is a run that is
-to be trained, with its section `hydra`.
+a copy. Whatever is not so plain, and every mistake in composing, is left to Hydra. So is a run that is to be trained,
+with its section `hydra`.
 """
 
 import copy
@@ -47,7 +47,7 @@ for group in WITH_NEUTRAL:
 
 def experiment(overrides: Sequence[str]) -> Experiment:
     """Return the checked experiment that the overrides describe."""
-    return check(compose(overrides))
+    return as_experiment(compose(overrides))
 
 
 def dataset(overrides: Sequence[str]) -> tuple[Any, Path, Path]:
@@ -71,7 +71,7 @@ def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN) ->
         return hydra.load_configuration(PRIMARY, list(overrides), mode)
 
 
-def check(config: DictConfig) -> Experiment:
+def as_experiment(config: DictConfig) -> Experiment:
     """Return a composed configuration as an experiment. Raise `Refused` with one sentence if anything is wrong."""
     for key in config:
         if key not in (*ROOT, *SWEEP_ONLY, "hydra"):
@@ -213,17 +213,3 @@ def _refusing() -> Iterator[None]:
         raise not_valid(error) from error
     except Exception as error:
         raise Refused(" ".join(str(error).split()).rstrip(".") + ".") from error
-
-
-def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Return nested keys as dotted keys, as in an override."""
-    dotted_values: dict[str, Any] = {}
-    for key, value in values.items():
-        dotted = joined(path, str(key))
-        dotted_values |= flat(value, dotted) if isinstance(value, dict) and value else {dotted: value}
-    return dotted_values
-
-
-def joined(path: str | None, key: str) -> str:
-    """Return the dotted key below a path; a file of the package `_global_` sets keys at the top."""
-    return f"{path}.{key}" if path and path != "_global_" else key

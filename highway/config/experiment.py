@@ -193,7 +193,7 @@ SECTIONS: dict[str, type[Written]] = {  # the keys that a section has whatever i
     "logger": Logger,
     "debug": Debug,
 }
-SWEEP_ONLY = (
+SWEEP_ONLY = (  # keys of `-m`, which no experiment has
     *("table", "seeds", "extra_rows", "rows"),
     *("name", "title", "columns", "choose"),
     *("fail_fast", "retry_failed", "rerun", "plan"),
@@ -231,8 +231,8 @@ def kind_of(section: str, values: Any) -> type[Written]:
         return TASKS[DATASETS[values["name"]].task].dataset_keys
     if section not in CARDS:
         return SECTIONS[section]
-    shared, key, cards = CARDS[section]
-    name = values.get(key) if isinstance(values, dict) else None
+    shared, naming, cards = CARDS[section]
+    name = values.get(naming) if isinstance(values, dict) else None
     card = cards.get(name) if isinstance(name, str) else None
     return card.options if card and card.options else shared
 

@@ -8,10 +8,11 @@ from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
 
 from highway.cards import gated_layers
-from highway.config.compose import PRIMARY, SEARCH_PATH, flat, joined, loader, override_of, sets_value
+from highway.config.compose import PRIMARY, SEARCH_PATH, loader, override_of, sets_value
 from highway.config.experiment import SECTIONS
 from highway.config.groups import check_words
 from highway.config.project import confs
+from highway.keys.schema import dotted, joined
 from highway.keys.yaml_file import read_yaml
 
 NEUTRAL = "the neutral default"
@@ -38,11 +39,11 @@ def origins(overrides: Sequence[str]) -> dict[str, str]:
         else:  # an option of the group `layers`, which has no files
             content, source = dict(gated_layers.option(name) or {}), typed.get(path, "conf/train.yaml")
         content = {key: value for key, value in content.items() if key not in ("defaults", "hydra")}
-        set_by |= {joined(default.package or "", key): source for key in flat(content)}
+        set_by |= {joined(default.package or "", key): source for key in dotted(content)}
     for override in overrides:
         if override not in choices:
             key, value = override_of(override).key_or_group, override_of(override).value()
-            keys = flat({key: value}) if isinstance(value, dict) else [key]
+            keys = dotted({key: value}) if isinstance(value, dict) else [key]
             set_by |= dict.fromkeys(keys, override)
     return set_by
 

@@ -1,4 +1,4 @@
-"""Send finished records to Weights & Biases that were not mirrored while they trained, and upload what is offline."""
+"""Send finished records that were not mirrored to Weights & Biases, and upload offline runs."""
 
 import csv
 import subprocess

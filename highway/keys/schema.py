@@ -35,6 +35,19 @@ ReadWhen = Mapping[str, Sequence[object]]  # another key of the section -> its v
 Model = TypeVar("Model", bound=BaseModel)
 Extra = Literal["ignore"] | None  # ignore: keys that the model does not know are left out
 LARGEST = 2**31 - 1  # the largest whole number of a key that has no bound of its own
+TYPES = {  # type of a mistake -> what is right
+    "int_type": "a whole number",
+    "float_type": "a finite number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "string_too_short": "a text",
+    "is_instance_of": "a folder",
+    "list_type": "a list, as in [a,b]",
+    "dict_type": "keys with values, as in {a:1}",
+    "model_type": "keys with values, as in {a:1}",
+    "invalid_key": "a text",
+}
 
 
 class Written(BaseModel):
@@ -181,6 +194,20 @@ def keys_of(kind: Any) -> dict[str, FieldInfo]:
     return next((keys for each in get_args(kind) if (keys := keys_of(each))), {})
 
 
+def dotted(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Return nested keys as dotted keys, as in an override."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = joined(path, str(key))
+        flat |= dotted(value, name) if isinstance(value, dict) and value else {name: value}
+    return flat
+
+
+def joined(path: str | None, key: str) -> str:
+    """Return the dotted key below a path; a file of the package `_global_` sets keys at the top."""
+    return f"{path}.{key}" if path and path != "_global_" else key
+
+
 def added(section: Written, base: type[Written]) -> dict[str, Any]:
     """Return the keys that the options of a card add to those of every card of the kind, with their values."""
     return {name: getattr(section, name) for name in type(section).model_fields if name not in base.model_fields}
@@ -195,21 +222,6 @@ def unread(section: Written) -> set[str]:
         if getattr(section, other) not in values
     }
     return keys | (section.unread() if hasattr(section, "unread") else set())
-
-
-TYPES = {  # type of a mistake -> what is right
-    "int_type": "a whole number",
-    "float_type": "a finite number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "string_type": "a text",
-    "string_too_short": "a text",
-    "is_instance_of": "a folder",
-    "list_type": "a list, as in [a,b]",
-    "dict_type": "keys with values, as in {a:1}",
-    "model_type": "keys with values, as in {a:1}",
-    "invalid_key": "a text",
-}
 
 
 def validated(

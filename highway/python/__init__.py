@@ -1,1 +1,1 @@
-"""The functions that `import highway` offers to Python programs and notebooks; docs/PYTHON.md describes them."""
+"""The functions of `import highway` (docs/PYTHON.md), and what `highway generate`, `translate` and `card` do."""

@@ -127,17 +127,20 @@ class Trained(RecordedRun):
             return self.model.logits(features[0])
 
 
-def load(run: Any, last: bool = False, *tasks: str) -> Any:
+def load(run: Any, last: bool = False) -> Any:
     """Load the trained model of a run directory, or of a file of weights, with the best weights or the last.
 
     It has `experiment`, `metrics`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`. A
     record without weights, such as a published one, has only `experiment`, `metrics` and `curve`.
 
     run: a path, or a row of the frame that `highway.runs` returns.
-    tasks: refuse models of other tasks, and records without weights.
     """
     project.load()
-    where = Path(getattr(run, "directory", run))
+    return load_for(Path(getattr(run, "directory", run)), last)
+
+
+def load_for(where: Path, last: bool, *tasks: str) -> Any:
+    """Load the model of a path. With `tasks`, refuse models of other tasks, and records without weights."""
     directory = RunDirectory(where.resolve().parents[1] if where.is_file() else where.resolve())
     path = where if where.is_file() else directory.last if last else directory.best
     if where.is_file() and last:

@@ -19,7 +19,6 @@ from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import SWEEP
-from highway.python.load import load
 from highway.tables.typed import quoted
 
 PLAIN = re.compile(r"[\w./+-]+")  # texts that Hydra reads as they are
@@ -49,6 +48,8 @@ def train(settings: Settings, progress: bool | None = None) -> Any:
     if directory.status != "finished":
         error = (directory.result() or {}).get("error")
         raise Refused(f"{directory.path} is {directory.status}{f': {error}' if error else ''}. See {directory.log}.")
+    from highway.python.load import load  # imports torch, which a refusal does without
+
     return load(directory.path)
 
 

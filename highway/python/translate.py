@@ -9,13 +9,13 @@ from rich.table import Table as RichTable
 
 from highway.blocks.scored_attention import ScoredAttention
 from highway.errors import Refused
-from highway.python.load import load
+from highway.python.load import load_for
 from highway.tasks.decoding import Translator
 
 
 def translator_of(directory: Path, last: bool = False) -> Translator:
     """Load the trained model of a run, with the vocabularies of its training data."""
-    trained = load(directory, last, "translation")
+    trained = load_for(directory, last, "translation")
     corpus = trained.streams
     return Translator(trained.model, corpus.source, corpus.target, trained.experiment.dataset.longest)
 

@@ -1,4 +1,4 @@
-"""Joins records with tables: finds the finished runs, or the times, of each row. Reads records, and no weights."""
+"""Join records with tables: the finished runs or the times of each row, and their numbers for statistics.py."""
 
 import math
 import statistics
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.report.curves import Curves, mean_over, read_curves
 from highway.report.sample import Sample, caveat_of, samples
-from highway.report.statistics import Array
 from highway.report.times import timed_samples
 from highway.tables.rows import Choices, composed, name_of_runs, overrides_of, with_choices
 from highway.tables.table import Epochs, Row, Table
+
+if TYPE_CHECKING:
+    from highway.report.statistics import Array  # imports scipy, which the frames do without
 
 WIDE = 0.05  # the deviation, as a share of the mean, above which the spread is shown
 
@@ -80,7 +83,7 @@ class Numbers:
     def comparable(self, *rows: str) -> bool:
         return self.collected.comparable(*rows)
 
-    def values(self, row: str, metric: str, log: bool, over: Epochs | None = None) -> Array:
+    def values(self, row: str, metric: str, log: bool, over: Epochs | None = None) -> "Array":
         values = [self._value(sample, metric, log, over) for sample in self.collected.samples[row]]
         return np.array([[value for value in values if not math.isnan(value)]])
 

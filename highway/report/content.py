@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from highway.cards.metrics import METRICS, OF_A_RECORD
-from highway.config.compose import flat
 from highway.errors import counted, listing
+from highway.keys.schema import dotted
 from highway.ledger.identity import identity
 from highway.report.baselines import DASH, Difference, differences
 from highway.report.collect import Collected
@@ -21,7 +21,7 @@ from highway.report.verdicts import (
     ENOUGH,
     NOT_RUN,
     PAPER_WORDS,
-    PaperVerdict,
+    PaperVerdicts,
     Verdict,
     counted_numbers,
     paper_verdicts,
@@ -46,7 +46,7 @@ class Report:
     rows: tuple[Row, ...]  # those that the table lists
     verdicts: tuple[Verdict, ...]
     differences: dict[str, Difference]  # of rows from their baselines, by row
-    paper_verdicts: dict[tuple[str, str], PaperVerdict]  # by row and metric: the verdict on the paper's number
+    paper_verdicts: PaperVerdicts
     figures: tuple[Figure, ...] = ()  # drawn in the folder of the report; the first one is shown
 
     @property
@@ -269,15 +269,15 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
     rows = [row for row in table.rows if collected.has_ended(row.id) or not (row.extra or collected.has_overrides)]
-    compared, of_numbers = differences(collected), paper_verdicts(collected)
-    judged = verdicts(collected, of_numbers)
+    compared, on_paper = differences(collected), paper_verdicts(collected)
+    judged = verdicts(collected, on_paper)
     return Report(
         collected,
         conclusion(collected, compared, judged),
         tuple(rows),
         tuple(judged),
         compared,
-        of_numbers,
+        on_paper,
         tuple(figures),
     )
 
@@ -323,7 +323,7 @@ def _is_disturbed(row: Row, metric: str, collected: Collected) -> bool:
 def _shared(collected: Collected) -> tuple[str, ...]:
     """Return the settings that all runs share and that differ from the defaults, as one types them."""
     rows = [row.id for row in collected.table.rows if collected.samples[row.id]]
-    keys = [flat(identity(collected.experiment(row))["keys"]) for row in rows]
+    keys = [dotted(identity(collected.experiment(row))["keys"]) for row in rows]
     if not keys:
         return ()
     return tuple(

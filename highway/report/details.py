@@ -8,7 +8,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from highway.ledger.files import written_atomically
 from highway.report.collect import Collected
 from highway.report.sample import Sample
 from highway.report.table_block import Line, TableBlock, without_empty
-from highway.report.verdicts import PaperVerdict, Verdict
+from highway.report.verdicts import PaperVerdicts, Verdict
 from highway.tables.choose import FIRST_SEED, Choice, Trial
 from highway.tables.table import Row
 
@@ -50,9 +50,7 @@ def status_of(sample: Sample, select: str) -> str:
     return sample.unlearned(select) or sample.result["status"] + unchecked
 
 
-def details(
-    collected: Collected, paper_verdicts: Mapping[tuple[str, str], PaperVerdict] | None = None
-) -> list[TableBlock]:
+def details(collected: Collected, paper_verdicts: PaperVerdicts | None = None) -> list[TableBlock]:
     """Return the tables that the site folds; those without content are left out.
 
     paper_verdicts: the verdicts on the paper's numbers, by row and metric.
@@ -68,7 +66,7 @@ def details(
     return [without_empty(block) for block in blocks if block.lines]
 
 
-def _metrics(collected: Collected, paper_verdicts: Mapping[tuple[str, str], PaperVerdict]) -> TableBlock:
+def _metrics(collected: Collected, paper_verdicts: PaperVerdicts) -> TableBlock:
     """Return the mean of every metric that the table shows, the paper's number, and the verdict on it."""
     table = collected.table
     columns = [*table.columns, *table.also]

@@ -20,7 +20,7 @@ from highway.report.collect import Collected, collect
 from highway.report.curves import thin_curves
 from highway.report.times import measurements, read_lines, times_file, write_lines
 from highway.report.write import write_report
-from highway.tables.grid import names_of
+from highway.tables.grid import files_of
 from highway.tables.reading import command
 from highway.tables.rows import tables_with_overrides
 from highway.tables.table import Table
@@ -51,7 +51,7 @@ def publish(table: Table, budget: str | None, outputs: Path, target: Path) -> Pu
         raise Refused(f"{table.id} has no {what}{at}, so there is nothing to publish. {mend}")
     for (run, seed), folder in sorted(folders.items()):
         _publish_run(RunDirectory(folder), RunDirectory(target / "cells" / run / seed), publication)
-    for path in names_of(table.id, outputs):
+    for path in files_of(table.id, outputs):
         write_text(target / "grids" / path.parent.name / path.name, path.read_text(encoding="utf-8"))
     for name in budgets:
         published = collect(table, name, target)

@@ -77,7 +77,7 @@ class Sample:
 
     @property
     def _counting_loss(self) -> float | None:
-        """The test loss of counting (highway/data/counting.py); earlier records lack it, and a file has it for them."""
+        """The test loss of counting; outputs/reference/counting.yaml has it for records that lack it."""
         data = self.result["data"]
         key = (data.get("form", ""), data["sha256"].get("test", ""), data.get("vocabulary_sha256", ""))
         return data.get("counting_loss") or _counting_losses(home.REFERENCE / "counting.yaml").get(key)

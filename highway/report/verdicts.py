@@ -128,15 +128,15 @@ class Verdict:
         return f"{self.word}; next at {self.next_look} runs" if self.next_look else self.word
 
 
-def verdicts(collected: Collected, of_numbers: PaperVerdicts) -> list[Verdict]:
+def verdicts(collected: Collected, paper: PaperVerdicts) -> list[Verdict]:
     """Return the verdict on every claim of the table; smoke runs of a paper's give none.
 
-    of_numbers: those on the paper's numbers; a claim is supported or refuted only if that of its baseline is within.
+    paper: those on the paper's numbers; a claim is supported or refuted only if that of its baseline is within.
     """
     claims = [] if collected.only_works else claims_of(collected)
     if not claims:
         return []
-    evidence = Evidence(collected, of_numbers)
+    evidence = Evidence(collected, paper)
     p_values = judge(claims, collected.numbers)
     found = [
         evidence.verdict(claim, int(decision), float(p))
@@ -158,12 +158,12 @@ def claims_of(collected: Collected) -> list[Claim]:
 class Evidence:
     """The records of a table, and what they say about its claims."""
 
-    def __init__(self, collected: Collected, of_numbers: PaperVerdicts) -> None:
+    def __init__(self, collected: Collected, paper: PaperVerdicts) -> None:
         self.collected, self.table, self.numbers = collected, collected.table, collected.numbers
         self.missed = {  # numbers that count and are not reproduced, by row and measurement
             (row, measurement(column.metric))
             for row, column in counted_numbers(self.table)
-            if (row, column.metric) not in of_numbers or of_numbers[row, column.metric].word != "within"
+            if (row, column.metric) not in paper or paper[row, column.metric].word != "within"
         }
 
     def verdict(self, claim: Claim, decision: int, p: float) -> Verdict:

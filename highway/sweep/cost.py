@@ -28,8 +28,8 @@ from highway.run import build
 from highway.run.cautions import cautions
 from highway.run.compiled import mode_of
 from highway.run.start import set_up_torch
-from highway.sweep.one_run import Planned
 from highway.sweep.plan import published
+from highway.sweep.planned_run import Planned
 from highway.timing.stopwatch import FIRST_STEPS, Entry
 
 DAY = 24 * 3600

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from highway.ledger.record import STATUSES
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 
 
 class Estimate:

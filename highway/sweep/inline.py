@@ -7,7 +7,7 @@ from functools import partial
 from highway.config.compose import experiment
 from highway.errors import Held
 from highway.sweep.launcher import Job, Launcher
-from highway.sweep.one_run import EXIT_REFUSED, Planned
+from highway.sweep.planned_run import EXIT_REFUSED, Planned
 from highway.tables.typed import command_line, search_path
 
 

@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 
 from highway.errors import Refused, counted
 from highway.keys.schema import Written, validated
-from highway.sweep.one_run import EXIT_REFUSED, Planned
+from highway.sweep.planned_run import EXIT_REFUSED, Planned
 from highway.tables.typed import quoted, search_path
 
 LOOK_EVERY = 1.0  # seconds between two checks of runs that other sweeps have started

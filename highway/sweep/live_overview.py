@@ -18,7 +18,7 @@ from highway.errors import counted
 from highway.ledger.directory import DONE
 from highway.ledger.record import STATUSES
 from highway.sweep.estimate import Estimate
-from highway.sweep.one_run import EXIT_REFUSED, Planned, last_line
+from highway.sweep.planned_run import EXIT_REFUSED, Planned, last_line
 
 LOOK_EVERY = 1.0  # seconds between two looks at the runs
 LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal

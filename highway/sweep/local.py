@@ -16,7 +16,7 @@ from highway.errors import Refused
 from highway.keys.schema import Written, number
 from highway.machine import cores, output_of
 from highway.sweep.launcher import Job, Launcher
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.sweep.process import start_process
 from highway.sweep.sharing import runs_on_a_gpu, shared_gpus
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from highway.config.compose import experiment, flat
+from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.errors import Held, Refused, counted, listing
+from highway.keys.schema import dotted
 from highway.keys.yaml_file import read_yaml
 from highway.ledger.directory import DONE, RunDirectory, is_published, roots
 from highway.ledger.identity import PARTS, configuration, identified, is_unread, names_run
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.tables import grid
 from highway.tables.choose import FIRST_SEED, Choice, choice
 from highway.tables.reading import load_table, parse_table
@@ -308,7 +309,7 @@ def _changes(earlier: RunDirectory, run: Planned) -> str:
     if not earlier.config.exists():
         return "never started"
     old, new = read_yaml(earlier.config), configuration(run.experiment)
-    before, after = (flat({name: values.get(name, {}) for name in PARTS}) for values in (old, new))
+    before, after = (dotted({name: values.get(name, {}) for name in PARTS}) for values in (old, new))
     keys = [key for key, value in before.items() if value != after.get(key) and names_run(key)]
     changes = [f"{key} {before[key]} -> {after.get(key, 'absent')}" for key in keys]
     more = [f"and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []

@@ -18,7 +18,7 @@ from highway.errors import Refused
 from highway.keys.schema import Written, number
 from highway.ledger.files import append_text, made_folder
 from highway.sweep.launcher import Job, Launcher
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.sweep.process import ray_task
 
 ANSWERS = 10.0  # seconds within which a cluster must answer; Ray itself tries for two minutes

@@ -10,7 +10,7 @@ from typing import Any
 
 from highway.config.experiment import Experiment
 from highway.machine import cores, output_of
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 
 BUSY = 4e11  # operations in one step of all runs on a GPU: an estimate of what an H200 computes in three milliseconds
 ROOM = 4096  # MiB of a GPU for each run; one of highway_t3 takes 560 on an H200, beside the context of its process

@@ -20,7 +20,7 @@ from highway.errors import Refused
 from highway.keys.schema import Text, Written, matching, number
 from highway.ledger.lease import STALE
 from highway.sweep.launcher import Job, Launcher
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.sweep.process import SlurmRuns
 
 log = logging.getLogger("highway")

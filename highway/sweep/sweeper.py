@@ -26,8 +26,8 @@ from omegaconf import DictConfig
 from highway.config.experiment import Experiment
 from highway.errors import SweepFailed, counted
 from highway.ledger.directory import DONE
-from highway.sweep.one_run import Planned, last_line
 from highway.sweep.plan import Planner
+from highway.sweep.planned_run import Planned, last_line
 from highway.tables.choose import ENDED
 from highway.tables.table import ReportRequest
 from highway.tables.typed import read_typed, search_path
@@ -36,6 +36,8 @@ log = logging.getLogger("highway")
 
 
 class HighwaySweeper(Sweeper):
+    """Trains what a sweep lacks, stage by stage, then prints its reports."""
+
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config

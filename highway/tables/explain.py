@@ -12,13 +12,13 @@ from rich.text import Text
 from highway.cards.card import where
 from highway.cards.gates import GATES, READINGS
 from highway.cards.optimisers import OPTIMISERS
-from highway.config.compose import chosen, experiment, flat
+from highway.config.compose import chosen, experiment
 from highway.config.experiment import CARDS, Experiment
 from highway.config.origins import NEUTRAL
 from highway.config.origins import origins as origins_of
 from highway.config.project import conf_file
 from highway.errors import counted, listing
-from highway.keys.schema import added
+from highway.keys.schema import added, dotted
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.tables.matched import WIDENED, parameters
@@ -202,7 +202,7 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
     """Print the settings that are part of the run's identity, grouped by the file that sets them."""
     set_by = origins(table, row, budget)
     settings: dict[str, list[str]] = {}  # file -> what it sets
-    for key, value in flat(identity(described)["keys"]).items():
+    for key, value in dotted(identity(described)["keys"]).items():
         file = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), NEUTRAL)
         settings.setdefault(file, []).append(as_override(key, value))
     console.print("\nsettings that differ from their neutral defaults, by the file that sets them:")

@@ -183,7 +183,7 @@ def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], 
     return [(name, overrides, budgets) for (name, overrides), budgets in found.items()]
 
 
-def names_of(table: str, outputs_dir: Path) -> list[Path]:
+def files_of(table: str, outputs_dir: Path) -> list[Path]:
     """Return the files that `keep` and `keep_overrides` wrote for a grid or a table."""
     grids, overrides = (saved(file, outputs_dir).items() for file in ("table.yaml", "overrides.yaml"))
     of_grid = [path for folder, path in grids if folder == table]

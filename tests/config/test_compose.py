@@ -8,8 +8,9 @@ from hydra import initialize_config_dir
 from omegaconf import OmegaConf, open_dict
 
 from highway.config import compose as composing
-from highway.config.compose import compose, compose_with_hydra, experiment, flat
+from highway.config.compose import compose, compose_with_hydra, experiment
 from highway.config.origins import NEUTRAL, origins
+from highway.keys.schema import dotted
 from highway.ledger.files import write_text
 from highway.tables.reading import load_table
 
@@ -78,4 +79,4 @@ def test_every_value_has_an_origin() -> None:
         "layers.attention": "layers=l1-3",
     }
     assert {key: set_by[key] for key in expected} == expected
-    assert not set(flat(OmegaConf.to_container(compose(TYPED), resolve=False))) - set(set_by)
+    assert not set(dotted(OmegaConf.to_container(compose(TYPED), resolve=False))) - set(set_by)

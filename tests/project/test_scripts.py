@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from highway.cli import main
-from highway.config.compose import flat
 from highway.config.experiment import SECTIONS, Experiment
 from highway.config.home import CONF
 from highway.config.origins import NEUTRAL
 from highway.data import penn_treebank
+from highway.keys.schema import dotted
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_json
 from highway.ledger.identity import PARTS, configuration
@@ -90,13 +90,13 @@ def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> N
         row = table.at(budget)[-1]
         actual = origins(table, row, budget)
         described = configuration(experiment(*table.overrides(row, budget, seed=1)))
-        for key, value in flat({name: described[name] for name in PARTS}).items():
+        for key, value in dotted({name: described[name] for name in PARTS}).items():
             file = CONF.parent / actual[key].split(" ")[0]
             if actual[key] == NEUTRAL:
                 section = key.split(".")[0]
-                assert flat({section: SECTIONS[section]().model_dump()})[key] == value
+                assert dotted({section: SECTIONS[section]().model_dump()})[key] == value
             elif file.parent.name != "table":
-                content = flat(yaml.safe_load(file.read_text()))
+                content = dotted(yaml.safe_load(file.read_text()))
                 name = key if file.parent.name == "budget" else key.split(".", 1)[1]
                 assert content[name] == value or key.startswith("layers."), (table.id, row.id, key)
 

@@ -50,6 +50,12 @@ def _server() -> Any:
 
 
 def _serve() -> None:
+    import highway.python.generate
+    import highway.python.translate
+    import highway.report.render
+    import highway.sweep.local
+    import highway.train_command
+    import highway.training  # noqa: F401
 
     for line in sys.stdin:
         request = json.loads(line)

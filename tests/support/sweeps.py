@@ -12,7 +12,7 @@ import pytest
 from highway.cli import main
 from highway.config.compose import experiment
 from highway.ledger.directory import RunDirectory
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from tests.support.commands import typed
 
 

@@ -14,8 +14,8 @@ from highway.ledger.directory import RunDirectory
 from highway.machine import device_name
 from highway.sweep import cost
 from highway.sweep.cost import cost_of
-from highway.sweep.one_run import Planned
 from highway.sweep.plan import published
+from highway.sweep.planned_run import Planned
 from highway.tables.reading import load_table
 from highway.timing.stopwatch import Entry
 from tests.support.sweeps import inline

@@ -14,7 +14,7 @@ from highway.sweep import launcher
 from highway.sweep.inline import Call, InlineLauncher
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.live_overview import LiveOverview
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from tests.support.sweeps import planned_run
 from tests.support.tables import write_ended
 

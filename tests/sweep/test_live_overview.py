@@ -15,7 +15,7 @@ from highway.ledger.lease import HeldLease
 from highway.run.progress import Progress
 from highway.sweep.estimate import Estimate
 from highway.sweep.live_overview import LINE, LiveOverview, shortened
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from tests.support.sweeps import planned_run
 from tests.support.tables import write_ended
 

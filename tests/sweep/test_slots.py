@@ -11,7 +11,7 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.sweep import local, sharing
 from highway.sweep.local import LocalLauncher, LocalSettings, Slots, slots_for, visible_gpus
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.tables.reading import load_table
 from tests.support.sweeps import planned_run
 

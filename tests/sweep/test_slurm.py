@@ -18,7 +18,7 @@ from highway.errors import Refused
 from highway.run.devices import cluster_environment, first_process
 from highway.sweep import slurm
 from highway.sweep.launcher import Job, Launcher
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.sweep.process import SlurmRuns, job_code
 from highway.sweep.slurm import SlurmLauncher
 from tests.support.sweeps import planned_run

@@ -22,7 +22,7 @@ from highway.ledger.files import read_json
 from highway.machine import cores
 from highway.report.write import show_reports
 from highway.sweep.launcher import Launcher
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.tables import grid, reading
 from highway.tables.reading import load_table
 from highway.tables.typed import Typed

@@ -21,7 +21,7 @@ from highway.report.collect import collect
 from highway.report.details import details
 from highway.report.publish import publish
 from highway.report.status import row_status
-from highway.sweep.one_run import Planned
+from highway.sweep.planned_run import Planned
 from highway.tables.choose import Trial, best
 from highway.tables.reading import find, parse_table
 from highway.tables.rows import with_choices, with_overrides
