@@ -1,11 +1,11 @@
-"""The cards of callbacks, which a project adds: highway has none of its own."""
+"""The cards of Lightning callbacks, which a project adds; those of highway/run/ are in every run and need none."""
 
 from typing import Any
 
 from highway.cards.card import Card, Cards
 from highway.keys.schema import Written, added, key
 
-CALLBACKS: Cards[Card] = Cards("callback", {})  # Lightning callbacks of a project; ours are in highway/run/
+CALLBACKS: Cards[Card] = Cards("callback", {})
 
 
 class CallbackOptions(Written):

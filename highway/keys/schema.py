@@ -252,7 +252,7 @@ def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Ya
     mistake = next((each for each in mistakes if each["type"] == "extra_forbidden"), mistakes[0])
     wrong, about = mistake["type"], mistake.get("ctx", {})
     steps = [step for step in mistake["loc"] if step != "[key]"]
-    where = _dotted(path, steps, file.content if file else None)
+    where = _named(path, steps, file.content if file else None)
     place = f"{file.line_of(steps)}: " if file else ""
     fields = fields_on(kind, steps)
     if wrong == "value_error":  # raised by Written.check
@@ -277,7 +277,7 @@ def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Ya
     return f"{given} must be {right}{null}.{hint}"
 
 
-def _dotted(path: str, steps: list[Any], content: Any) -> str:
+def _named(path: str, steps: list[Any], content: Any) -> str:
     """Return the steps to a value as one name, as in rows[tanh].paper; a member of a list is called by its id."""
     for step in steps:
         content = _inside(content, step)

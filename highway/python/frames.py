@@ -48,7 +48,7 @@ def runs(table: str | None = None, budget: str | None = None) -> pd.DataFrame:
 def curves(
     table: str | None = None, budget: str | None = None, split: str | None = None, metric: str | None = None
 ) -> pd.DataFrame:
-    """Return the curves of the same runs: a line for each point, with step, epoch, seconds and tokens."""
+    """Return the curves of the runs that `runs` returns: a line a point, with step, epoch, seconds and tokens."""
     lines = [
         (*_about(collected, row.id, sample).values(), *point[:2], point.seconds, point.tokens, *name, point.value)
         for collected in _collected(table, budget)
